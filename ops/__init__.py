@@ -1,0 +1,1 @@
+"""Op contracts: one file per op. No device code, no backend."""
