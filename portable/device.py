@@ -57,12 +57,23 @@ class DeviceSpec:
         memory_size: capacity [B].
         units: compute units (SMs, CUs, cores).
         clock: clock the vector peaks refer to [Hz].
-        estimated: field names ("peaks", "bandwidth", ...) that are derived by rule, not published.
+        estimated: what is derived by rule instead of published: field names ("peaks",
+            "bandwidth", ...) or one peak ("peaks.float16/vector").
         sources: where each group of numbers is from.
         confidence: "high", "medium" or "low".
         limits: occupancy limits of one unit ("registers", "shared_memory", "warps", "blocks",
             "warp_size", "threads_per_block", ...).
+        caches: bytes by level of the whole device ("l2", "l3"); CPUs: as in DeviceInfo.
         notes: conflicts, traps, admitted exceptions.
+        matrix_clock: clock the matrix peaks (float64 apart) refer to [Hz]; 0.0 when it is `clock`
+            or not published. Vendors quote matrix peaks below the boost clock.
+        accumulate: accumulate type behind the matrix peaks, in words.
+        granularity: what one runtime device is (a die, a card, a core of a chip), in words.
+        rates: dense FLOP (OP) per clock of one unit, keyed like `peaks`.
+        measured: what others reached, "metric [unit]" to value; never mixed into `peaks`.
+        interconnect: link rates [B/s] as published ("unidirectional", "bidirectional", ...).
+        power: thermal design power [W]; 0.0 when unknown.
+        year: year of launch; 0 when unknown.
     """
 
     key: str
@@ -81,38 +92,58 @@ class DeviceSpec:
     limits: Mapping[str, int] = field(default_factory=dict)
     caches: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    matrix_clock: float = 0.0
+    accumulate: str = ""
+    granularity: str = ""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    measured: Mapping[str, float] = field(default_factory=dict)
+    interconnect: Mapping[str, float] = field(default_factory=dict)
+    power: float = 0.0
+    year: int = 0
 
     def peak(self, dtype: str, unit: str) -> float:
         """Dense peak [1/s] of a unit class for a dtype.
 
-        `unit` is "matrix", "vector" or "special". A matrix request on a device without a matrix
-        unit for the dtype runs on the vector unit; f16/bf16 without a rate of their own run at
-        the float32 vector rate (they are widened).
+        `unit` is "matrix", "vector" or "special". The highest rate of all legal ways counts, so
+        that work / peak stays a lower bound of time: a dtype may be widened (bfloat16 on the
+        float32 pipes), a matrix product may run on the vector unit, packed float32 counts as
+        vector. Special functions run at the vector rate: polynomials on the FMA pipes beat the
+        special-function unit on recent parts, so its own rate would be no bound.
 
         Raises:
             DTypeError: neither the dtype nor one it is widened to has a peak here.
         """
-        for key in _fallbacks(dtype, unit):
-            if key in self.peaks:
-                return self.peaks[key]
+        known = [self.peaks[key] for key in _ways(dtype, unit) if key in self.peaks]
+        if known:
+            return max(known)
         raise DTypeError(
             f"{self.name} has no peak for {dtype} on its {unit} unit; known: {sorted(self.peaks)}"
         )
 
 
-def _fallbacks(dtype: str, unit: str) -> list[str]:
-    units = {"matrix": ["matrix", "vector"], "vector": ["vector"], "special": ["special", "vector"]}
-    wider = {
-        "float16": ["float32"], "bfloat16": ["float32"],
-        "float8_e4m3fn": ["float16", "bfloat16", "float32"],
-        "float8_e5m2": ["float16", "bfloat16", "float32"],
-        "tfloat32": ["float32"],
-        "int8": ["int32", "float32"], "uint8": ["int32", "float32"], "int16": ["int32", "float32"],
-        "uint16": ["int32", "float32"], "int32": ["float32"], "uint32": ["int32", "float32"],
-        "int64": ["float64"], "uint64": ["float64"], "bool": ["int32", "float32"],
-        "complex64": ["float32"], "complex128": ["float64"],
-    }  # fmt: skip
-    return [f"{d}/{u}" for d in [dtype, *wider.get(dtype, [])] for u in units[unit]]
+_WIDER = {
+    "float16": ["float32"], "bfloat16": ["float32"], "tfloat32": ["float32"],
+    "float8_e4m3fn": ["float16", "bfloat16", "float32"],
+    "float8_e5m2": ["float16", "bfloat16", "float32"],
+    # bfloat16 and float16 hold every int8; their products are exact in float32.
+    "int8": ["int32", "float16", "bfloat16", "float32"],
+    "uint8": ["int8", "int32", "float16", "bfloat16", "float32"],
+    "int16": ["int32", "float32"], "uint16": ["int32", "float32"],
+    "int32": ["float32"], "uint32": ["int32", "float32"],
+    "int64": ["float64"], "uint64": ["float64"], "bool": ["int8", "int32", "float32"],
+    "complex64": ["float32"], "complex128": ["float64"],
+}  # fmt: skip
+_UNITS = {
+    "matrix": ["matrix", "vector", "vector_packed"],
+    "vector": ["vector", "vector_packed"],
+    "special": ["vector", "vector_packed"],
+}
+
+
+def _ways(dtype: str, unit: str) -> list[str]:
+    if unit not in _UNITS:
+        raise DTypeError(f"unknown unit class {unit!r}; allowed: {', '.join(_UNITS)}")
+    return [f"{d}/{u}" for d in [dtype, *_WIDER.get(dtype, [])] for u in _UNITS[unit]]
 
 
 @dataclass(frozen=True, slots=True)
