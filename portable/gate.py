@@ -1,0 +1,117 @@
+"""The correctness gate: an implementation that fails its error bound is never timed or chosen.
+
+The verdict is kept in the record store per implementation, op, dtype, layout class and versions,
+so that each is checked once. Checks run in a thread of their own: tracing, gradient and dispatch
+modes of the caller's thread do not reach it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from portable import registry
+from portable.backend import Config, Implementation
+from portable.device import Device
+from portable.op import Case, Op, Problem
+
+CASES = 3
+"""Core cases run per verdict: enough to see a wrong axis, tail or stride, in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is checked: one implementation with one config on one device."""
+
+    backend: str
+    device: Device
+    implementation: Implementation
+    config: Config
+    families: tuple[str, ...]
+
+
+def failures(op: Op, problem: Problem, subject: Subject, native: str) -> list[str]:
+    """What is wrong with the subject's results for problems like this; empty when it passes."""
+    found: list[str] = []
+    thread = threading.Thread(target=lambda: found.extend(_run(op, problem, subject, native)))
+    thread.start()
+    thread.join()
+    return found
+
+
+def _run(op: Op, problem: Problem, subject: Subject, native: str) -> list[str]:
+    from portable import cases
+
+    checked = 0
+    for case in _like(op, problem):
+        arrays = cases.arrays(op, case, problem.dtype, seed=checked)
+        small = cases.problem_of(op, arrays, case)
+        small = replace(small, precision=problem.precision)
+        if subject.implementation.why_not(small, subject.device):
+            continue
+        wrong = run_and_check(op, small, arrays, subject, native)
+        if wrong:
+            return [f"{case.name}: {w}" for w in wrong]
+        checked += 1
+        if checked == CASES:
+            break
+    return []
+
+
+def run_and_check(
+    op: Op, problem: Problem, arrays: Sequence[Any], subject: Subject, native: str
+) -> list[str]:
+    """Compile for one problem, run on host arrays, compare with the reference."""
+    from portable import check
+
+    try:
+        results = run_on_host(problem, arrays, subject, native)
+    except Exception as error:
+        return [f"{type(error).__name__}: {error}"]
+    return check.check(op, problem, arrays, results)
+
+
+def run_on_host(
+    problem: Problem, arrays: Sequence[Any], subject: Subject, native: str
+) -> tuple[Any, ...]:
+    """Results, as NumPy arrays, of a fresh kernel on NumPy arrays."""
+    family = registry.families()[native]
+    kernel = subject.implementation.compile(problem, subject.device, subject.config)
+    given = [family.from_host(a, subject.device.id) for a in arrays]
+    result = kernel(*given)
+    results = result if isinstance(result, tuple) else (result,)
+    return tuple(family.to_host(r) for r in results)
+
+
+def _like(op: Op, problem: Problem) -> list[Case]:
+    """Core cases with the problem's operands, given its layout classes, the likest first."""
+    layouts = {
+        name: "sliced" if spec.layout == "strided" else spec.layout
+        for name, spec in zip(problem.operands, problem.tensors, strict=True)
+    }
+    found = []
+    for case in op.cases():
+        if case.level != "core" or (case.dtypes and problem.dtype not in case.dtypes):
+            continue
+        if any(o.size == 0 for o in map(_shape_only, case.operands.values())):
+            continue
+        operands = {
+            name: replace(operand, layout=layouts.get(name, operand.layout))
+            for name, operand in case.operands.items()
+        }
+        found.append(replace(case, operands=operands))
+    wanted = dict(problem.params)
+
+    def unlikeness(case: Case) -> int:
+        params = sum(1 for k, v in case.params.items() if wanted.get(k) != v)
+        return params + 4 * len(set(case.operands) ^ set(problem.operands))
+
+    return sorted(found, key=unlikeness)
+
+
+def _shape_only(operand: Any) -> Any:
+    from portable.op import TensorSpec
+
+    return TensorSpec(tuple(operand.shape), "float32")

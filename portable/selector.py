@@ -1,0 +1,328 @@
+"""Problem -> Choice: who may run it, who is expected to be fastest, and on what evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from portable import arrays, estimate, evidence, gate, machine, registry
+from portable.backend import Config, Implementation, Kernel, trait
+from portable.device import Device
+from portable.errors import CompileError, PluginError, UnsupportedError, WrongResultError
+from portable.op import Op, Problem
+from portable.settings import Settings
+
+TIE = 0.03
+"""Expected times closer than this share are a tie: the order of preference decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way to run a problem.
+
+    Attributes:
+        backend: name of the backend.
+        device: device and runtime it would run on.
+        implementation: the implementation, or None when there is none.
+        config: the config with the best expected time.
+        route: how the caller's arrays get there and back.
+        estimate: expected time, conversions included; None when refused.
+        refused: why it cannot run the problem; empty when it can.
+    """
+
+    backend: str
+    device: Device
+    implementation: Implementation | None = None
+    config: Config = field(default_factory=dict)
+    route: arrays.Route | None = None
+    estimate: estimate.Estimate | None = None
+    refused: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The backend, with the runtime where a device has several: "opencl[intel]"."""
+        return f"{self.backend}[{self.device.runtime}]" if self.device.runtime else self.backend
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What runs a problem, on what basis, and why the others do not.
+
+    Attributes:
+        problem: the problem.
+        candidate: the chosen way.
+        kernel: the compiled kernel; takes native arrays.
+        basis: the rung of the ladder of evidence, or "override".
+        candidates: all eligible ones, best first.
+        refused: all others, with their reasons.
+    """
+
+    problem: Problem
+    candidate: Candidate
+    kernel: Kernel
+    basis: str
+    candidates: tuple[Candidate, ...]
+    refused: tuple[Candidate, ...]
+
+
+_unhealthy: dict[tuple[str, str, str], str] = {}
+
+
+def set_aside(candidate: Candidate, problem: Problem, reason: str) -> None:
+    """Do not choose this implementation for this op and dtype again in this process."""
+    _unhealthy[(candidate.name, problem.op, problem.dtype)] = reason
+
+
+def heal() -> None:
+    """Give every implementation that was set aside another chance."""
+    _unhealthy.clear()
+
+
+def candidates(
+    op: Op, problem: Problem, inputs: arrays.Inputs, settings: Settings
+) -> tuple[list[Candidate], list[Candidate]]:
+    """Eligible candidates, best first, and refused ones with every reason."""
+    eligible, refused = [], []
+    for entry in registry.registered().values():
+        if not entry.usable:
+            refused.append(Candidate(entry.name, Device("-", _nothing()), refused=(entry.why,)))
+            continue
+        assert entry.backend is not None
+        for device in entry.backend.devices():
+            found = _candidate(entry, device, op, problem, inputs, settings)
+            (refused if found.refused else eligible).append(found)
+    return _ranked(eligible), refused
+
+
+def choose(op: Op, problem: Problem, inputs: arrays.Inputs, settings: Settings) -> Choice:
+    """The choice for a problem.
+
+    Raises:
+        UnsupportedError: nobody can run it, with all reasons.
+        BackendMissingError, PluginError, WrongResultError, CompileError: the backend that was
+            asked for cannot be had.
+    """
+    if settings.backend is not None:
+        registry.backend(settings.backend.partition("[")[0])
+    eligible, refused = candidates(op, problem, inputs, settings)
+    forced = settings.backend is not None
+    frozen = _frozen(settings, problem, eligible)
+    for candidate in frozen or eligible:
+        try:
+            kernel = build(op, problem, candidate)
+        except (CompileError, WrongResultError) as error:
+            if forced:
+                raise
+            refused.append(replace(candidate, refused=(_short(error),)))
+            continue
+        basis = "override" if forced else "frozen choice" if frozen else _basis(candidate)
+        left = tuple(c for c in eligible if all(c.name != r.name for r in refused))
+        return Choice(problem, candidate, kernel, basis, left, tuple(refused))
+    reasons = {c.name: c.refused for c in refused if not forced or _is_asked_for(c, settings)}
+    wish = f"backend {settings.backend!r}" if forced else "any usable backend"
+    raise UnsupportedError(f"{problem} cannot be run by {wish}:", reasons or _absent(settings))
+
+
+def build(op: Op, problem: Problem, candidate: Candidate) -> Kernel:
+    """Compile a candidate's kernel after its correctness gate.
+
+    Raises:
+        CompileError: it does not build.
+        WrongResultError: results outside of the op's error bound.
+    """
+    assert candidate.implementation is not None and candidate.route is not None
+    _pass_gate(op, problem, candidate)
+    return candidate.implementation.compile(problem, candidate.device, candidate.config)
+
+
+def _candidate(
+    entry: registry.Registered,
+    device: Device,
+    op: Op,
+    problem: Problem,
+    inputs: arrays.Inputs,
+    settings: Settings,
+) -> Candidate:
+    assert entry.backend is not None
+    blank = Candidate(entry.name, device)
+    try:
+        implementation = registry.implementation(entry, op.name)
+    except PluginError as error:
+        return replace(blank, refused=(_short(error),))
+    if implementation is None:
+        return replace(blank, refused=(f"has no {op.name}",))
+    blank = replace(blank, implementation=implementation)
+    reasons = _not_wanted(blank, problem, inputs, settings)
+    reasons += implementation.why_not(problem, device)
+    if reasons:
+        return replace(blank, refused=tuple(reasons))
+    route = arrays.route(inputs, entry.backend.families, device.id, problem.results)
+    ready = replace(blank, route=route)
+    config, expected = _best_config(ready, op, problem, inputs)
+    return replace(ready, config=config, estimate=expected)
+
+
+def _not_wanted(
+    candidate: Candidate, problem: Problem, inputs: arrays.Inputs, settings: Settings
+) -> list[str]:
+    """Reasons that lie in the call and its settings, not in the implementation."""
+    reasons = []
+    device, implementation = candidate.device, candidate.implementation
+    assert implementation is not None
+    if not _is_asked_for(candidate, settings):
+        reasons.append(f"using(backend={settings.backend!r})")
+    if settings.device is not None and device.id != settings.device:
+        reasons.append(f"runs on {device.id} (using(device={settings.device!r}))")
+    if device.id != inputs.device and not (settings.offload or settings.device == device.id):
+        reasons.append(f"runs on {device.id}, the data is on {inputs.device} (offload=True moves)")
+    if settings.deterministic and not trait(implementation, "DETERMINISTIC", True):
+        reasons.append("is not deterministic (deterministic=True)")
+    native = registry.backend(candidate.backend).families
+    for constraint in sorted(inputs.constraints):
+        kept = trait(implementation, constraint.upper(), False) and inputs.family.name in native
+        if not kept:
+            reasons.append(_CONSTRAINTS.get(constraint, constraint))
+    key = (candidate.name, problem.op, problem.dtype)
+    if key in _unhealthy and settings.backend is None:
+        reasons.append(f"set aside: {_unhealthy[key]}")
+    return reasons
+
+
+_CONSTRAINTS = {
+    "differentiable": "would lose the gradient that the arrays ask for",
+    "traceable": "cannot be traced by the arrays' library",
+}
+
+
+def _is_asked_for(candidate: Candidate, settings: Settings) -> bool:
+    return settings.backend in (None, candidate.backend, candidate.name)
+
+
+def _best_config(
+    candidate: Candidate, op: Op, problem: Problem, inputs: arrays.Inputs
+) -> tuple[Config, estimate.Estimate]:
+    assert candidate.implementation is not None
+    physical = machine.device(candidate.device.id)
+    model = physical.model_time(op.cost(problem))
+    by_config = evidence.points(
+        op.name, candidate.backend, candidate.device.runtime, problem.dtype
+    )
+    configs: Sequence[Config] = candidate.implementation.configs(problem, candidate.device) or [{}]
+    best: tuple[Config, estimate.Estimate] | None = None
+    for config in configs:
+        known = by_config.get(evidence.config_key(config), [])
+        if not known and best is not None:
+            continue  # only the default may win unmeasured
+        if not known:
+            known = [p for group in by_config.values() for p in group]
+        expected = estimate.estimate(known, problem, model)
+        if best is None or expected.time < best[1].time * (1 - TIE):
+            best = (config, expected)
+    assert best is not None
+    return best[0], _with_conversions(best[1], candidate, inputs)
+
+
+def _with_conversions(
+    expected: estimate.Estimate, candidate: Candidate, inputs: arrays.Inputs
+) -> estimate.Estimate:
+    """Records are made on NumPy arrays; other families reach a backend at another price."""
+    assert candidate.route is not None
+    extra = evidence.conversion_time(inputs.family.name, candidate.route, len(inputs.specs) + 1)
+    return replace(expected, time=max(expected.time + extra, 1e-8))
+
+
+def _ranked(eligible: list[Candidate]) -> list[Candidate]:
+    """Best expected time first; inside a tie the order of preference decides."""
+    if not eligible:
+        return []
+    left = sorted(eligible, key=_time)
+    near = [c for c in left if _time(c) <= _time(left[0]) * (1 + TIE)]
+    first = max(near, key=lambda c: (registry.backend(c.backend).priority, -_time(c)))
+    return [first, *(c for c in left if c is not first)]
+
+
+def _time(candidate: Candidate) -> float:
+    assert candidate.estimate is not None
+    return candidate.estimate.time
+
+
+def _pass_gate(op: Op, problem: Problem, candidate: Candidate) -> None:
+    from portable import records
+
+    assert candidate.implementation is not None and candidate.route is not None
+    key = _gate_key(problem, candidate)
+    verdict: Any = records.store().fact("gate", key)
+    if verdict is None:
+        subject = gate.Subject(
+            candidate.backend, candidate.device, candidate.implementation, candidate.config,
+            registry.backend(candidate.backend).families,
+        )  # fmt: skip
+        verdict = gate.failures(op, problem, subject, candidate.route.native)
+        records.store().put_fact("gate", key, verdict)
+    if verdict:
+        raise WrongResultError(
+            f"{candidate.name} is outside of the error bound of {op.name} "
+            f"({problem.dtype}): {verdict[0]}"
+        )
+
+
+def _gate_key(problem: Problem, candidate: Candidate) -> str:
+    return evidence.config_key(
+        {
+            "op": problem.op,
+            "contract": problem.version,
+            "dtype": problem.dtype,
+            "layouts": ",".join(t.layout for t in problem.tensors),
+            "operands": ",".join(problem.operands),
+            "precision": problem.precision,
+            "candidate": candidate.name,
+            "config": evidence.config_key(candidate.config),
+            "source": evidence.source_hash(candidate.implementation),
+            "versions": evidence.config_key(evidence.versions(candidate.backend)),
+            "device": machine.fingerprint(candidate.device.id),
+        }
+    )
+
+
+def _frozen(
+    settings: Settings, problem: Problem, eligible: list[Candidate]
+) -> list[Candidate] | None:
+    """The candidate that a frozen choice table names, or None when there is no table or entry.
+
+    Raises:
+        UnsupportedError: the table names a candidate that cannot run the problem here.
+    """
+    if settings.choices is None:
+        return None
+    from portable import frozen
+
+    wanted = frozen.load(settings.choices).get(problem)
+    if wanted is None:
+        return None
+    for candidate in eligible:
+        if candidate.name == wanted.name:
+            return [replace(candidate, config=wanted.config)]
+    raise UnsupportedError(
+        f"the frozen choice {wanted.name!r} of {settings.choices} cannot run {problem} here; "
+        "freeze again on this machine, or drop using(choices=...)"
+    )
+
+
+def _basis(candidate: Candidate) -> str:
+    assert candidate.estimate is not None
+    return candidate.estimate.basis
+
+
+def _absent(settings: Settings) -> dict[str, list[str]]:
+    return {str(settings.backend): ["no such runtime on any device here"]}
+
+
+def _short(error: Exception) -> str:
+    return str(error).splitlines()[0]
+
+
+def _nothing() -> Any:
+    from portable.device import DeviceInfo
+
+    return DeviceInfo(name="-")
