@@ -1,0 +1,286 @@
+"""One measurement with its circumstances, and the key that decides whether it still holds."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from portable.device import Device
+from portable.errors import RecordError
+from portable.op import Problem
+from portable.records import _json
+from portable.records._json import Scalar
+from portable.records.problem_json import problem_from_json, problem_to_json
+from portable.stats import median, relative_spread
+
+FORMAT = 1
+"""Version of the JSON form of a record."""
+
+STATUSES = (
+    "ok", "incorrect", "exception", "crash", "hang", "oom", "compile_error", "unsupported",
+    "bound_violated", "skipped",
+)  # fmt: skip
+"""ok: correct and timed. incorrect: outside of the op's error bound. exception, crash, hang, oom,
+compile_error: it failed so. unsupported: `why_not` refused. bound_violated: correct, but faster
+than the speed of light, so a number behind the bound (or the timer) is wrong. skipped: untried."""
+
+CACHES = ("cold", "warm")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceKey:
+    """What a record says of its device.
+
+    Attributes:
+        id: where it was on its machine ("cuda:0"); no part of the key.
+        name: what the driver calls it: the SKU, not only the architecture.
+        hardware: key of its entry in the hardware database; "" when unknown.
+        architecture: "sm_90", "gfx942", "zen5"; "" when not reported.
+        units: compute units in use (a partition or a container has fewer).
+        driver: driver or runtime version.
+    """
+
+    id: str
+    name: str
+    hardware: str = ""
+    architecture: str = ""
+    units: int = 0
+    driver: str = ""
+
+    @classmethod
+    def of(cls, device: Device, hardware: str = "") -> DeviceKey:
+        """The key of a device usable now."""
+        info = device.info
+        return cls(device.id, info.name, hardware, info.architecture, info.units, info.driver)
+
+    def mismatch(self, now: DeviceKey) -> str | None:
+        """Why this is not the device `now`, or None. `hardware` alone may be unknown to one."""
+        for name in ("name", "architecture", "units", "driver"):
+            mine, theirs = getattr(self, name), getattr(now, name)
+            if mine != theirs:
+                return f"device {name} is {mine!r} (now {theirs!r})"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Everything a record depends on. Empty fields of a key that is looked for match anything.
+
+    Attributes:
+        problem: op, contract version, shapes, dtypes, strides, parameters, precision.
+        device: the device and its driver.
+        backend, runtime, implementation: what ran; the implementation is a module name.
+        config: its tuning parameters; None matches any.
+        versions: of libraries, compilers and drivers; all named ones must be equal.
+        source_hash: of the implementation's sources.
+        cache: "cold" or "warm".
+        method: name of the timing method.
+    """
+
+    problem: Problem
+    device: DeviceKey | None = None
+    backend: str = ""
+    runtime: str = ""
+    implementation: str = ""
+    config: Mapping[str, Scalar] | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    source_hash: str = ""
+    cache: str = ""
+    method: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One implementation measured on one problem and device, or the way it failed.
+
+    Attributes:
+        problem: what was computed.
+        backend, runtime, implementation: who computed it; the implementation is a module name.
+        device: on what.
+        config: tuning parameters.
+        versions: of library, compiler, driver and portable.
+        source_hash: hash of the implementation's sources.
+        cache: "cold" (inputs beyond the last-level cache) or "warm".
+        method: how it was timed: "wall", "event", ...
+        samples: [s] per call, in the order taken; empty unless timed.
+        status: one of STATUSES.
+        reason: why the status is not "ok".
+        machine: fingerprint of the machine.
+        created: UTC, ISO 8601.
+        roofs: the calibrated roofs of that time, by name, in SI units ("float32/vector", "dram",
+            "launch"): with them a report can be recomputed from the record file alone.
+        details: anything else worth keeping ("compile_time", "copy_time", "clock").
+    """
+
+    problem: Problem
+    backend: str
+    implementation: str
+    device: DeviceKey
+    runtime: str = ""
+    config: Mapping[str, Scalar] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    source_hash: str = ""
+    cache: str = "warm"
+    method: str = "wall"
+    samples: tuple[float, ...] = ()
+    status: str = "ok"
+    reason: str = ""
+    machine: str = ""
+    created: str = field(default_factory=lambda: utc_now())
+    roofs: Mapping[str, float] = field(default_factory=dict)
+    details: Mapping[str, Scalar] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _json.one_of(self.status, "status", STATUSES)
+        _json.one_of(self.cache, "cache", CACHES)
+        if self.status == "ok" and not self.samples:
+            raise RecordError("a record with status 'ok' needs samples")
+        for sample in self.samples:
+            if not (math.isfinite(sample) and sample >= 0):
+                raise RecordError(f"sample {sample!r} (a finite time >= 0 in seconds is needed)")
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is a time to rely on."""
+        return self.status == "ok"
+
+    @property
+    def time(self) -> float:
+        """Median of the samples [s]; infinite when there are none."""
+        return median(self.samples) if self.samples else math.inf
+
+    @property
+    def spread(self) -> float:
+        """Relative noise: half the interquartile range over the median; 0 for one sample."""
+        return relative_spread(self.samples)
+
+    @property
+    def key(self) -> Key:
+        """What the record depends on."""
+        return Key(
+            self.problem, self.device, self.backend, self.runtime, self.implementation,
+            self.config, self.versions, self.source_hash, self.cache, self.method,
+        )  # fmt: skip
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON: equal records have equal digests."""
+        return hashlib.sha256(_json.dump(self.to_json()).encode()).hexdigest()
+
+    def mismatch(self, key: Key) -> str | None:
+        """Why the record says nothing about `key`, or None when it matches.
+
+        The version of `portable` itself is kept but not compared: contract version, source hash
+        and method stand for what matters in it.
+        """
+        for name in ("backend", "runtime", "implementation", "cache", "method"):
+            mine, wanted = getattr(self, name), getattr(key, name)
+            if wanted and mine != wanted:
+                return f"{name} is {mine!r} (now {wanted!r})"
+        if key.device is not None and (why := self.device.mismatch(key.device)):
+            return why
+        if why := _problem_mismatch(self.problem, key.problem):
+            return why
+        if key.config is not None and dict(self.config) != dict(key.config):
+            return f"config is {dict(self.config)} (now {dict(key.config)})"
+        if key.source_hash and self.source_hash != key.source_hash:
+            return "the implementation's source has changed since"
+        for name, version in key.versions.items():
+            if name != "portable" and self.versions.get(name) != version:
+                return f"{name} was {self.versions.get(name, 'unknown')} (now {version})"
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as plain JSON data."""
+        device = self.device
+        return {
+            "format": FORMAT,
+            "problem": problem_to_json(self.problem),
+            "backend": self.backend,
+            "runtime": self.runtime,
+            "implementation": self.implementation,
+            "config": dict(self.config),
+            "device": {name: getattr(device, name) for name in DeviceKey.__slots__},
+            "versions": dict(self.versions),
+            "source_hash": self.source_hash,
+            "cache": self.cache,
+            "method": self.method,
+            "samples": list(self.samples),
+            "status": self.status,
+            "reason": self.reason,
+            "machine": self.machine,
+            "created": self.created,
+            "roofs": dict(self.roofs),
+            "details": dict(self.details),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Record:
+        """The inverse of `to_json`, on data that is not trusted.
+
+        Raises:
+            RecordError: a field is missing, unknown, of the wrong type or too large.
+        """
+        _json.unknown(data, "record", _RECORD_FIELDS)
+        version = _json.integer(data, "format", FORMAT)
+        if version > FORMAT:
+            raise RecordError(f"format is {version} (this version of portable reads {FORMAT})")
+        device = _json.mapping(data, "device")
+        _json.unknown(device, "device", frozenset(DeviceKey.__slots__))
+        samples = _json.sequence(data, "samples", _json.MAX_SAMPLES)
+        return cls(
+            problem=problem_from_json(_json.mapping(data, "problem")),
+            backend=_json.text(data, "backend"),
+            runtime=_json.text(data, "runtime", ""),
+            implementation=_json.text(data, "implementation"),
+            config=_json.scalars(data, "config"),
+            device=DeviceKey(
+                **{n: _json.text(device, n, "") for n in ("hardware", "architecture", "driver")},
+                id=_json.text(device, "id"),
+                name=_json.text(device, "name"),
+                units=_json.integer(device, "units", 0),
+            ),
+            versions=_json.texts(data, "versions"),
+            source_hash=_json.text(data, "source_hash", ""),
+            cache=_json.text(data, "cache", "warm"),
+            method=_json.text(data, "method", "wall"),
+            samples=tuple(_json.number(sample, "sample") for sample in samples),
+            status=_json.text(data, "status", "ok"),
+            reason=_json.text(data, "reason", ""),
+            machine=_json.text(data, "machine", ""),
+            created=_timestamp(_json.text(data, "created")),
+            roofs=_json.numbers(data, "roofs"),
+            details=_json.scalars(data, "details"),
+        )
+
+
+_RECORD_FIELDS = frozenset(Record.__slots__) | {"format"}
+
+
+def utc_now() -> str:
+    """Now, as ISO 8601 in UTC with seconds."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _timestamp(value: str) -> str:
+    try:
+        datetime.datetime.fromisoformat(value)
+    except ValueError:
+        raise RecordError(f"created is {value!r} (an ISO 8601 time is needed)") from None
+    return value
+
+
+def _problem_mismatch(mine: Problem, now: Problem) -> str | None:
+    if mine == now:
+        return None
+    if mine.op != now.op:
+        return f"op is {mine.op!r} (now {now.op!r})"
+    if mine.version != now.version:
+        return f"contract version of {mine.op} is {mine.version} (now {now.version})"
+    if mine.precision != now.precision:
+        return f"precision is {mine.precision!r} (now {now.precision!r})"
+    return f"problem is {mine} (now {now})"
