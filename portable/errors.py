@@ -4,6 +4,7 @@
     └── ArgumentError            ... found by an op before any backend is asked
         ├── ShapeError           (ValueError)
         ├── DTypeError           (TypeError)
+        ├── ParameterError       (ValueError)  axis, eps, stride ... of a wrong type or value
         ├── FamilyError          (TypeError)   arrays of two families, or of none we know
         ├── DeviceMismatchError  (ValueError)  arrays on two devices
         └── UnknownNameError     (ValueError)  op, backend, device, policy, hardware, workload
@@ -37,6 +38,10 @@ class ShapeError(ArgumentError, ValueError):
 
 class DTypeError(ArgumentError, TypeError):
     """A dtype the op does not take."""
+
+
+class ParameterError(ArgumentError, ValueError):
+    """A parameter (eps, stride, causal ...) of a type or value the op does not take."""
 
 
 class FamilyError(ArgumentError, TypeError):
