@@ -312,9 +312,9 @@ class Store:
             if aside is None:
                 return None  # another process was faster
             fresh = _sqlite.connect(self._path)
-            with contextlib.closing(fresh), contextlib.closing(rescued):
-                with _sqlite.transaction(fresh):
-                    _sqlite.copy_rows(rescued, fresh)
+            closing = contextlib.closing
+            with closing(fresh), closing(rescued), _sqlite.transaction(fresh):
+                _sqlite.copy_rows(rescued, fresh)
         except (OSError, sqlite3.Error, _sqlite.Foreign) as failure:
             return failure
         self._warn(
