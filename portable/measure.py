@@ -37,7 +37,8 @@ SETTLED_ROUNDS = 15
 """Rounds before the measurement may end early."""
 SLOW = 3.0
 """Candidates this many times slower than the best one rest after MIN_SAMPLES."""
-_TOO_MUCH_MEMORY = ("out of memory", "OUT_OF_MEMORY", "RESOURCE_EXHAUSTED", "bad_alloc")
+TOO_MUCH_MEMORY = ("out of memory", "OUT_OF_MEMORY", "RESOURCE_EXHAUSTED", "bad_alloc")
+"""Marks in the messages of libraries that have no exception type for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ def _repeat(call: Candidate, turn: Sequence[tuple[Any, ...]]) -> None:
 def classify(error: BaseException) -> tuple[str, str]:
     """The status and the reason of an exception: ("oom" or "exception", "Type: message")."""
     text = f"{type(error).__name__}: {error}".strip()
-    memory = isinstance(error, MemoryError) or any(mark in text for mark in _TOO_MUCH_MEMORY)
+    memory = isinstance(error, MemoryError) or any(mark in text for mark in TOO_MUCH_MEMORY)
     return ("oom" if memory else "exception"), text[:1000]
 
 
