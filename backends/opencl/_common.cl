@@ -1,0 +1,214 @@
+// Types, loads and stores shared by all kernels.
+//
+// S: storage type; A: the type sums are kept in; AV: a vector of VW of A. Half types are storage
+// only: they are widened when loaded and rounded to nearest even when stored, so that devices
+// without cl_khr_fp16 can run them. Offsets are `long`: a tensor may pass 2^31 elements.
+#define CAT_(a, b) a##b
+#define CAT(a, b) CAT_(a, b)
+#define UNROLL _Pragma("unroll")
+
+#ifndef VW
+#define VW 4
+#endif
+
+#if defined(DT_F64)
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+typedef double S;
+typedef double A;
+typedef long I;
+#define A_ double
+#define I_ long
+#define S_ double
+#elif defined(DT_F16)
+typedef ushort S;
+typedef float A;
+typedef int I;
+#define A_ float
+#define I_ int
+#define S_ ushort
+#elif defined(DT_BF16)
+typedef ushort S;
+typedef float A;
+typedef int I;
+#define A_ float
+#define I_ int
+#define S_ ushort
+#else
+typedef float S;
+typedef float A;
+typedef int I;
+#define A_ float
+#define I_ int
+#define S_ float
+#endif
+
+typedef CAT(A_, VW) AV;
+typedef CAT(I_, VW) IV;
+typedef CAT(S_, VW) SV;
+#define TO_AV CAT(convert_, CAT(A_, VW))
+#define TO_IV CAT(convert_, CAT(I_, VW))
+#define TO_SV CAT(convert_, CAT(S_, VW))
+#define AS_AV CAT(as_, CAT(A_, VW))
+#define AS_IV CAT(as_, CAT(I_, VW))
+#define AS_SV CAT(as_, CAT(S_, VW))
+#define VLOAD CAT(vload, VW)
+#define VSTORE CAT(vstore, VW)
+
+// ---- one element
+inline A widen(S x) {
+#if defined(DT_BF16)
+  return as_float((uint)x << 16);
+#elif defined(DT_F16)
+  return vload_half(0, (const half*)&x);
+#else
+  return x;
+#endif
+}
+
+inline S narrow(A x) {
+#if defined(DT_BF16)
+  uint u = as_uint(x);
+  uint r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  return (S)(isnan(x) ? ((u >> 16) | 0x40u) : r);
+#elif defined(DT_F16)
+  S out;
+  vstore_half_rte(x, 0, (half*)&out);
+  return out;
+#else
+  return x;
+#endif
+}
+
+// The value a result of type S has: what a later pass over the stored result would read.
+inline A rounded(A x) { return widen(narrow(x)); }
+
+#define LD(p) widen(*(p))
+#define ST(x, p) (*(p) = narrow(x))
+
+// ---- VW elements (VW is 4, 8 or 16)
+#define UV CAT(uint, VW)
+#define HV CAT(ushort, VW)
+inline AV widen_v(SV x) {
+#if defined(DT_BF16)
+  return AS_AV(CAT(convert_, UV)(x) << 16);
+#else
+  return TO_AV(x);
+#endif
+}
+
+inline AV ldv(const __global S* p) {
+#if defined(DT_F16)
+  return CAT(vload_half, VW)(0, (const __global half*)p);
+#else
+  return widen_v(VLOAD(0, p));
+#endif
+}
+
+inline void stv(AV x, __global S* p) {
+#if defined(DT_BF16)
+  UV u = CAT(as_, UV)(x);
+  UV r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  UV nan = (u >> 16) | 0x40u;
+  r = (x != x) ? nan : r;
+  VSTORE(CAT(convert_, HV)(r), 0, p);
+#elif defined(DT_F16)
+  CAT(vstore_half, CAT(VW, _rte))(x, 0, (__global half*)p);
+#else
+  VSTORE(x, 0, p);
+#endif
+}
+
+// The first `n` < VW elements; the other lanes get `pad`.
+inline AV ldv_part(const __global S* p, int n, A pad) {
+  A lane[VW];
+  for (int i = 0; i < VW; i++) lane[i] = pad;
+  for (int i = 0; i < n; i++) lane[i] = LD(p + i);
+  return VLOAD(0, lane);
+}
+
+inline void stv_part(AV x, __global S* p, int n) {
+  A lane[VW];
+  VSTORE(x, 0, lane);
+  for (int i = 0; i < n; i++) ST(lane[i], p + i);
+}
+
+inline A sum_v(AV x) {
+#if VW == 16
+  CAT(A_, 8) x8 = x.lo + x.hi;
+  CAT(A_, 4) x4 = x8.lo + x8.hi;
+#elif VW == 8
+  CAT(A_, 4) x4 = x.lo + x.hi;
+#else
+  CAT(A_, 4) x4 = x;
+#endif
+  return (x4.x + x4.z) + (x4.y + x4.w);
+}
+
+// NaN wins, as in NumPy's maximum.
+inline AV max_nan_v(AV a, AV b) { return (a >= b || a != a) ? a : b; }
+inline A max_nan(A a, A b) { return (a >= b || a != a) ? a : b; }
+
+inline A max_v(AV x) {
+#if VW == 16
+  CAT(A_, 8) x8 = (x.lo >= x.hi || x.lo != x.lo) ? x.lo : x.hi;
+  CAT(A_, 4) x4 = (x8.lo >= x8.hi || x8.lo != x8.lo) ? x8.lo : x8.hi;
+#elif VW == 8
+  CAT(A_, 4) x4 = (x.lo >= x.hi || x.lo != x.lo) ? x.lo : x.hi;
+#else
+  CAT(A_, 4) x4 = x;
+#endif
+  return max_nan(max_nan(x4.x, x4.y), max_nan(x4.z, x4.w));
+}
+
+// ---- exp, to about 1 ulp, the same bits on every driver (float); the driver's own for double
+#if defined(DT_F64)
+inline AV exp_v(AV x) { return exp(x); }
+inline A exp_(A x) { return exp(x); }
+#else
+#define EXP_BODY(T, IT, CVT, ASF)                                                     \
+  T c = x < -105.0f ? (T)(-105.0f) : x; /* keeps NaN */                                \
+  c = c > 89.5f ? (T)(89.5f) : c;                                                      \
+  T n = rint(c * 1.44269504088896341f);                                                \
+  T r = fma(n, (T)(-0.693145751953125f), c);                                           \
+  r = fma(n, (T)(-1.42860682030941723212e-6f), r);                                     \
+  T p = (T)(1.9875691500e-4f);                                                         \
+  p = fma(p, r, (T)(1.3981999507e-3f));                                                \
+  p = fma(p, r, (T)(8.3334519073e-3f));                                                \
+  p = fma(p, r, (T)(4.1665795894e-2f));                                                \
+  p = fma(p, r, (T)(1.6666665459e-1f));                                                \
+  p = fma(p, r, (T)(5.0000001201e-1f));                                                \
+  p = fma(p, r * r, r) + 1.0f;                                                         \
+  /* 2^n in two factors, so that denormal and infinite results come out right */       \
+  IT k = CVT(n);                                                                       \
+  IT h = k >> 1;                                                                       \
+  p = p * ASF((h + 127) << 23) * ASF((k - h + 127) << 23);                             \
+  return x != x ? x : p;
+inline AV exp_v(AV x) { EXP_BODY(AV, IV, TO_IV, AS_AV) }
+inline A exp_(A x) { EXP_BODY(A, I, convert_int, as_float) }
+#endif
+
+// ---- work-group reductions; a group is one work-item on CPUs (LOCAL == 1)
+#ifndef LOCAL
+#define LOCAL 1
+#endif
+#if LOCAL > 1
+#define REDUCTION_MEMORY __local A lds_[LOCAL];
+#define REDUCE(OP, x)                                        \
+  {                                                          \
+    int i_ = get_local_id(0);                                \
+    barrier(CLK_LOCAL_MEM_FENCE);                            \
+    lds_[i_] = (x);                                          \
+    for (int d_ = LOCAL / 2; d_ > 0; d_ >>= 1) {             \
+      barrier(CLK_LOCAL_MEM_FENCE);                          \
+      if (i_ < d_) lds_[i_] = OP(lds_[i_], lds_[i_ + d_]);   \
+    }                                                        \
+    barrier(CLK_LOCAL_MEM_FENCE);                            \
+    (x) = lds_[0];                                           \
+  }
+#else
+#define REDUCTION_MEMORY
+#define REDUCE(OP, x)
+#endif
+#define ADD_(a, b) ((a) + (b))
+
+#define KERNEL __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1)))

@@ -1,0 +1,82 @@
+// softmax and log_softmax (-DLOG) over contiguous rows, or over an axis with `inner` elements
+// between neighbours.
+// Rows of n: the maximum, the sum of exponentials, the result. Every pass but the first finds the
+// row in a cache.
+KERNEL void softmax_rows(const __global S* x, long x0, __global S* y, long y0, long rows, long n,
+                         long xs) {
+  REDUCTION_MEMORY
+  int lane = get_local_id(0);
+  long whole = n - n % VW;
+  int rest = (int)(n - whole);
+  for (long r = get_group_id(0); r < rows; r += get_num_groups(0)) {
+    const __global S* p = x + x0 + r * xs;
+    __global S* o = y + y0 + r * n;
+    AV mv = (AV)(-INFINITY);
+    for (long i = lane * VW; i < whole; i += LOCAL * VW) mv = max_nan_v(mv, ldv(p + i));
+    A m = max_v(mv);
+    if (rest && lane == 0) m = max_nan(m, max_v(ldv_part(p + whole, rest, -INFINITY)));
+    REDUCE(max_nan, m)
+    AV sv = (AV)(0);
+    for (long i = lane * VW; i < whole; i += LOCAL * VW) {
+      AV e = exp_v(ldv(p + i) - m);
+#ifdef KEEP
+      stv(e, o + i);
+#endif
+      sv += e;
+    }
+    if (rest && lane == 0) sv += exp_v(ldv_part(p + whole, rest, -INFINITY) - m);
+    A s = sum_v(sv);
+    REDUCE(ADD_, s)
+#ifdef LOG
+    A shift = log(s);
+    for (long i = lane * VW; i < whole; i += LOCAL * VW) stv((ldv(p + i) - m) - shift, o + i);
+    if (rest && lane == 0)
+      stv_part((ldv_part(p + whole, rest, 0) - m) - shift, o + whole, rest);
+#else
+    A scale = (A)(1) / s;
+    for (long i = lane * VW; i < whole; i += LOCAL * VW) {
+#ifdef KEEP
+      stv(ldv(o + i) * scale, o + i);
+#else
+      stv(exp_v(ldv(p + i) - m) * scale, o + i);
+#endif
+    }
+    if (rest && lane == 0)
+      stv_part(exp_v(ldv_part(p + whole, rest, 0) - m) * scale, o + whole, rest);
+#endif
+  }
+}
+
+// x is (outer, n, inner), contiguous: VW neighbours of the inner axis at a time.
+KERNEL void softmax_columns(const __global S* x, long x0, __global S* y, long y0, long outer, long n,
+                            long inner) {
+  long blocks = (inner + VW - 1) / VW;
+  long items = get_global_size(0);
+  for (long t = get_global_id(0); t < outer * blocks; t += items) {
+    long at = (t / blocks) * n * inner + (t % blocks) * VW;
+    int width = (int)min((long)VW, inner - (t % blocks) * VW);
+    const __global S* p = x + x0 + at;
+    __global S* o = y + y0 + at;
+    AV m = (AV)(-INFINITY);
+    for (long i = 0; i < n; i++)
+      m = max_nan_v(m, width == VW ? ldv(p + i * inner) : ldv_part(p + i * inner, width, 0));
+    AV s = (AV)(0);
+    for (long i = 0; i < n; i++)
+      s += exp_v((width == VW ? ldv(p + i * inner) : ldv_part(p + i * inner, width, 0)) - m);
+#ifdef LOG
+    AV shift = log(s);
+#else
+    AV scale = (A)(1) / s;
+#endif
+    for (long i = 0; i < n; i++) {
+      AV v = (width == VW ? ldv(p + i * inner) : ldv_part(p + i * inner, width, 0)) - m;
+#ifdef LOG
+      v -= shift;
+#else
+      v = exp_v(v) * scale;
+#endif
+      if (width == VW) stv(v, o + i * inner);
+      else stv_part(v, o + i * inner, width);
+    }
+  }
+}
