@@ -1,21 +1,21 @@
 """Every error that `portable` raises on its own account.
 
-    ValueError, TypeError        the caller's mistake (shape, dtype, unknown name)
-    └── ArgumentError            ... found by an op before any backend is asked
-        ├── ShapeError           (ValueError)
-        ├── DTypeError           (TypeError)
-        ├── ParameterError       (ValueError)  axis, eps, stride ... of a wrong type or value
-        ├── FamilyError          (TypeError)   arrays of two families, or of none we know
-        ├── DeviceMismatchError  (ValueError)  arrays on two devices
-        └── UnknownNameError     (ValueError)  op, backend, device, policy, hardware, workload
-    PortableError                what the caller could not know
-    ├── UnsupportedError         nothing can run the problem; carries every reason
-    ├── BackendMissingError      the backend asked for is not usable; carries the install line
-    ├── PluginError              a plugin is broken, incompatible or claims a taken name
-    ├── CompileError             a kernel does not build; carries source and log
-    ├── DeviceUnknownError       no entry in the hardware database; says how to add one
-    ├── WrongResultError         an implementation failed its correctness gate
-    └── RecordError              a record file or store cannot be read; says which line
+ValueError, TypeError        the caller's mistake (shape, dtype, unknown name)
+└── ArgumentError            ... found by an op before any backend is asked
+    ├── ShapeError           (ValueError)
+    ├── DTypeError           (TypeError)
+    ├── ParameterError       (ValueError)  axis, eps, stride ... of a wrong type or value
+    ├── FamilyError          (TypeError)   arrays of two families, or of none we know
+    ├── DeviceMismatchError  (ValueError)  arrays on two devices
+    └── UnknownNameError     (ValueError)  op, backend, device, policy, hardware, workload
+PortableError                what the caller could not know
+├── UnsupportedError         nothing can run the problem; carries every reason
+├── BackendMissingError      the backend asked for is not usable; carries the install line
+├── PluginError              a plugin is broken, incompatible or claims a taken name
+├── CompileError             a kernel does not build; carries source and log
+├── DeviceUnknownError       no entry in the hardware database; says how to add one
+├── WrongResultError         an implementation failed its correctness gate
+└── RecordError              a record file or store cannot be read; says which line
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class UnknownNameError(ArgumentError, ValueError):
         did_you_mean = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         listed = ", ".join(names) if names else "none"
         super().__init__(
-            f"unknown {kind} {name!r}.{did_you_mean} Known: {listed}." + (f" {hint}" if hint else "")
+            f"unknown {kind} {name!r}.{did_you_mean} Known: {listed}."
+            + (f" {hint}" if hint else "")
         )
         self.kind, self.name, self.known = kind, name, names
 

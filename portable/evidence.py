@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 import json
 import math
+from dataclasses import replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from portable import estimate, machine, registry
-from portable.backend import Backend, Config
+from portable.backend import Config, Implementation
+from portable.errors import PluginError
 from portable.op import Problem
 
 if TYPE_CHECKING:
-    from portable.records import Record
+    from portable.arrays import Route
+    from portable.records import Key, Record
 
 KIN_DISTANCE = 2.0
 """Distance, in factors of two of shape, that a record of another machine counts as farther."""
@@ -46,33 +49,56 @@ def config_key(config: Config) -> str:
 
 def _evidence(op: str) -> list[tuple[Record, float, str]]:
     local = [(r, 0.0, f"measured here {r.created[:10]}") for r in _local(op)]
-    shipped = [(r, KIN_DISTANCE, f"prior: {r.device_name}") for r in priors(op)]
+    shipped = [
+        (r, KIN_DISTANCE, f"prior: {r.device.name}, {r.device.units} units") for r in priors(op)
+    ]
     return local + shipped
 
 
 def _local(op: str) -> list[Record]:
     from portable import records
 
-    known = registry.registered()
-    found = []
-    for record in records.store().records(op=op):
-        entry = known.get(record.backend)
-        if record.status != "ok" or entry is None or entry.backend is None or not entry.usable:
-            continue
-        if record.fingerprint == _fingerprint(record.device) and _current(record, entry.backend):
-            found.append(record)
-    return found
+    return [r for r in records.default_store().records(op=op) if r.ok and why_stale(r) is None]
 
 
-def _fingerprint(device: str) -> str:
-    return machine.fingerprint(device) if device in machine.devices() else ""
+def why_stale(record: Record) -> str | None:
+    """Why a record says nothing about this machine as it is now, or None when it holds."""
+    key = _key_now(record.problem.op, record.backend, record.runtime, record.device.id)
+    if isinstance(key, str):
+        return key
+    contract = registry.op(record.problem.op).version
+    problem = replace(record.problem, version=contract)
+    return record.mismatch(replace(key, problem=problem))
 
 
-def _current(record: Record, backend: Backend) -> bool:
-    """Whether the record was made by the versions and the op contract in use now."""
-    if record.problem.version != registry.op(record.problem.op).version:
-        return False
-    return dict(record.versions) == dict(versions(backend.name))
+@functools.cache
+def _key_now(op: str, backend: str, runtime: str, device: str) -> Key | str:
+    """What a record must match to be evidence (but for its problem), or why none can."""
+    from portable import records
+
+    entry = registry.registered().get(backend)
+    if entry is None or not entry.usable or entry.backend is None:
+        return f"backend {backend!r} is not usable here"
+    found = [d for d in entry.backend.devices() if (d.id, d.runtime) == (device, runtime)]
+    if not found:
+        return f"{backend} drives no device {device} by {runtime or 'its'} runtime here"
+    try:
+        implementation = registry.implementation(entry, op)
+    except PluginError as error:
+        return str(error)
+    if implementation is None:
+        return f"backend {backend!r} has no {op} now"
+    return records.Key(
+        _ANY_PROBLEM,
+        device=records.DeviceKey.of(found[0]),
+        backend=backend,
+        runtime=runtime,
+        versions=versions(backend),
+        source_hash=records.source_hash(implementation),
+    )
+
+
+_ANY_PROBLEM = Problem("", 0, (), (), (), ())
 
 
 @functools.cache
@@ -120,14 +146,45 @@ def _model_time(record: Record, problem: Problem) -> float:
     from portable import roofline
 
     cost = registry.op(problem.op).cost(problem)
-    if record.roofs is not None:
-        return roofline.roof_time(cost, record.roofs)
-    if record.device in machine.devices():
-        return machine.device(record.device).model_time(cost)
+    if record.roofs:
+        return roofline.roof_time(cost, roofline.Roofs.from_json(record.roofs))
+    if record.device.id in machine.devices():
+        return machine.device(record.device.id).model_time(cost)
     return 0.0
+
+
+@functools.cache
+def _conversions() -> dict[str, float]:
+    """Fixed price [s] of taking one array from a family to another: measured here, else shipped."""
+    from portable import records
+
+    here = records.default_store().fact("conversions", machine.fingerprint("cpu"))
+    if isinstance(here, dict):
+        return here
+    file = resources.files("portable.hwdb") / "priors" / "conversions.json"
+    return dict(json.loads(file.read_text(encoding="utf-8"))["seconds"])
+
+
+def conversion_time(family: str, route: Route, arrays: int) -> float:
+    """Extra time [s] over a call with NumPy arrays, which records are made with."""
+    known = _conversions()
+
+    def price(source: str) -> float:
+        fixed = 0.0 if source == route.native else known.get(f"{source}>{route.native}", 5e-6)
+        return arrays * fixed
+
+    bandwidth = machine.model_bandwidth()
+    return price(family) - price("numpy") + 2 * route.copied_bytes / bandwidth
+
+
+def source_hash(implementation: Implementation | None) -> str:
+    """Hash of an implementation's sources."""
+    from portable import records
+
+    return records.source_hash(implementation)
 
 
 def forget() -> None:
     """New records, other backends: read the evidence again."""
-    _all_points.cache_clear()
-    versions.cache_clear()
+    for cached in (_all_points, versions, _key_now, _conversions):
+        cached.cache_clear()

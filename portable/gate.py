@@ -29,7 +29,6 @@ class Subject:
     device: Device
     implementation: Implementation
     config: Config
-    families: tuple[str, ...]
 
 
 def failures(op: Op, problem: Problem, subject: Subject, native: str) -> list[str]:

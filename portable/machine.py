@@ -46,6 +46,12 @@ class PhysicalDevice:
 
         return roofline.speed_of_light(cost, self.spec) if self.spec else None
 
+    def roof_time(self, cost: Cost) -> float | None:
+        """Least time [s] by the measured roofs of this very device; None before calibration."""
+        from portable import roofline
+
+        return roofline.roof_time(cost, self.roofs) if self.roofs is not None else None
+
     def model_time(self, cost: Cost) -> float:
         """Roofline time [s] for ranking: measured roofs, else datasheet, with a launch floor."""
         from portable import roofline
@@ -93,7 +99,7 @@ def measured_roofs(key: str) -> Roofs | None:
     """Roofs measured by `portable calibrate` on this device, from the record store."""
     from portable import records, roofline
 
-    found = records.store().fact("roofs", fingerprint(key))
+    found = records.default_store().fact("roofs", fingerprint(key))
     return roofline.Roofs.from_json(found) if found else None
 
 
@@ -104,6 +110,22 @@ def fingerprint(key: str) -> str:
     return "|".join(
         (key, info.name, info.architecture, str(info.units), str(info.memory_size >> 30))
     )
+
+
+def model_bandwidth(key: str = "cpu") -> float:
+    """Memory bandwidth [B/s] for estimates: measured, else datasheet, else a cautious 10 GB/s."""
+    found = device(key)
+    if found.roofs is not None:
+        return found.roofs.dram
+    return found.spec.bandwidth if found.spec else 10e9
+
+
+def last_level_cache(key: str) -> int:
+    """Bytes of the last cache level before memory; 32 MiB where nobody knows."""
+    found = device(key)
+    known = dict(found.spec.caches) if found.spec else {}
+    known.update(found.info.caches)
+    return next((known[level] for level in ("l3", "l2") if known.get(level)), 32 << 20)
 
 
 def forget() -> None:

@@ -155,9 +155,7 @@ def implementation(entry: Registered, op: str) -> Implementation | None:
 
 def families() -> dict[str, ArrayFamily]:
     """Array families by name, of every usable backend."""
-    return {
-        family.name: family for entry in usable() for family in _loaded(entry).array_families()
-    }
+    return {family.name: family for entry in usable() for family in _loaded(entry).array_families()}
 
 
 def family_of_type(array_type: type) -> ArrayFamily | None:

@@ -29,6 +29,7 @@ class Candidate:
         route: how the caller's arrays get there and back.
         estimate: expected time, conversions included; None when refused.
         refused: why it cannot run the problem; empty when it can.
+        frozen: a frozen choice table names it.
     """
 
     backend: str
@@ -38,6 +39,7 @@ class Candidate:
     route: arrays.Route | None = None
     estimate: estimate.Estimate | None = None
     refused: tuple[str, ...] = ()
+    frozen: bool = False
 
     @property
     def name(self) -> str:
@@ -92,7 +94,7 @@ def candidates(
         for device in entry.backend.devices():
             found = _candidate(entry, device, op, problem, inputs, settings)
             (refused if found.refused else eligible).append(found)
-    return _ranked(eligible), refused
+    return _frozen_first(_ranked(eligible), problem, settings), refused
 
 
 def choose(op: Op, problem: Problem, inputs: arrays.Inputs, settings: Settings) -> Choice:
@@ -107,21 +109,31 @@ def choose(op: Op, problem: Problem, inputs: arrays.Inputs, settings: Settings) 
         registry.backend(settings.backend.partition("[")[0])
     eligible, refused = candidates(op, problem, inputs, settings)
     forced = settings.backend is not None
-    frozen = _frozen(settings, problem, eligible)
-    for candidate in frozen or eligible:
+    for candidate in eligible:
         try:
             kernel = build(op, problem, candidate)
         except (CompileError, WrongResultError) as error:
-            if forced:
+            if forced or candidate.frozen:
                 raise
             refused.append(replace(candidate, refused=(_short(error),)))
             continue
-        basis = "override" if forced else "frozen choice" if frozen else _basis(candidate)
+        basis = basis_of([candidate], settings)
         left = tuple(c for c in eligible if all(c.name != r.name for r in refused))
         return Choice(problem, candidate, kernel, basis, left, tuple(refused))
     reasons = {c.name: c.refused for c in refused if not forced or _is_asked_for(c, settings)}
     wish = f"backend {settings.backend!r}" if forced else "any usable backend"
     raise UnsupportedError(f"{problem} cannot be run by {wish}:", reasons or _absent(settings))
+
+
+def basis_of(eligible: Sequence[Candidate], settings: Settings) -> str:
+    """What decides among candidates, in words."""
+    if settings.backend is not None:
+        return "override"
+    if not eligible:
+        return "nobody is eligible"
+    first = eligible[0]
+    assert first.estimate is not None
+    return "frozen choice" if first.frozen else first.estimate.basis
 
 
 def build(op: Op, problem: Problem, candidate: Candidate) -> Kernel:
@@ -160,7 +172,10 @@ def _candidate(
     route = arrays.route(inputs, entry.backend.families, device.id, problem.results)
     ready = replace(blank, route=route)
     config, expected = _best_config(ready, op, problem, inputs)
-    return replace(ready, config=config, estimate=expected)
+    ready = replace(ready, config=config, estimate=expected)
+    if verdict := _verdict(problem, ready):
+        return replace(ready, refused=(_outside(op.name, problem, verdict),))
+    return ready
 
 
 def _not_wanted(
@@ -205,9 +220,7 @@ def _best_config(
     assert candidate.implementation is not None
     physical = machine.device(candidate.device.id)
     model = physical.model_time(op.cost(problem))
-    by_config = evidence.points(
-        op.name, candidate.backend, candidate.device.runtime, problem.dtype
-    )
+    by_config = evidence.points(op.name, candidate.backend, candidate.device.runtime, problem.dtype)
     configs: Sequence[Config] = candidate.implementation.configs(problem, candidate.device) or [{}]
     best: tuple[Config, estimate.Estimate] | None = None
     for config in configs:
@@ -251,20 +264,27 @@ def _pass_gate(op: Op, problem: Problem, candidate: Candidate) -> None:
     from portable import records
 
     assert candidate.implementation is not None and candidate.route is not None
-    key = _gate_key(problem, candidate)
-    verdict: Any = records.store().fact("gate", key)
+    verdict = _verdict(problem, candidate)
     if verdict is None:
         subject = gate.Subject(
-            candidate.backend, candidate.device, candidate.implementation, candidate.config,
-            registry.backend(candidate.backend).families,
-        )  # fmt: skip
-        verdict = gate.failures(op, problem, subject, candidate.route.native)
-        records.store().put_fact("gate", key, verdict)
-    if verdict:
-        raise WrongResultError(
-            f"{candidate.name} is outside of the error bound of {op.name} "
-            f"({problem.dtype}): {verdict[0]}"
+            candidate.backend, candidate.device, candidate.implementation, candidate.config
         )
+        verdict = gate.failures(op, problem, subject, candidate.route.native)
+        records.default_store().put_fact("gate", _gate_key(problem, candidate), verdict)
+    if verdict:
+        raise WrongResultError(f"{candidate.name} {_outside(op.name, problem, verdict)}")
+
+
+def _verdict(problem: Problem, candidate: Candidate) -> list[str] | None:
+    """What the gate found earlier; None when it was not run for such a problem."""
+    from portable import records
+
+    found: Any = records.default_store().fact("gate", _gate_key(problem, candidate))
+    return found if isinstance(found, list) else None
+
+
+def _outside(op: str, problem: Problem, verdict: list[str]) -> str:
+    return f"is outside of the error bound of {op} ({problem.dtype}): {verdict[0]}"
 
 
 def _gate_key(problem: Problem, candidate: Candidate) -> str:
@@ -285,33 +305,29 @@ def _gate_key(problem: Problem, candidate: Candidate) -> str:
     )
 
 
-def _frozen(
-    settings: Settings, problem: Problem, eligible: list[Candidate]
-) -> list[Candidate] | None:
-    """The candidate that a frozen choice table names, or None when there is no table or entry.
+def _frozen_first(
+    eligible: list[Candidate], problem: Problem, settings: Settings
+) -> list[Candidate]:
+    """The candidate that a frozen choice table names comes first; without an entry, as ranked.
 
     Raises:
         UnsupportedError: the table names a candidate that cannot run the problem here.
     """
     if settings.choices is None:
-        return None
+        return eligible
     from portable import frozen
 
     wanted = frozen.load(settings.choices).get(problem)
     if wanted is None:
-        return None
+        return eligible
     for candidate in eligible:
-        if candidate.name == wanted.name:
-            return [replace(candidate, config=wanted.config)]
+        if candidate.name == wanted.candidate:
+            first = replace(candidate, config=wanted.config, frozen=True)
+            return [first, *(c for c in eligible if c is not candidate)]
     raise UnsupportedError(
-        f"the frozen choice {wanted.name!r} of {settings.choices} cannot run {problem} here; "
+        f"the frozen choice {wanted.candidate!r} of {settings.choices} cannot run {problem} here; "
         "freeze again on this machine, or drop using(choices=...)"
     )
-
-
-def _basis(candidate: Candidate) -> str:
-    assert candidate.estimate is not None
-    return candidate.estimate.basis
 
 
 def _absent(settings: Settings) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ from typing import Any
 from portable import dtypes
 from portable.errors import DTypeError, RecordError
 from portable.op import Problem, TensorSpec
-from portable.records import _json
+from portable import plain
 
 _FIELDS = frozenset({"op", "version", "operands", "params", "results", "precision"})
 PRECISIONS = ("highest", "high")
@@ -37,31 +37,31 @@ def problem_from_json(data: dict[str, Any]) -> Problem:
     Raises:
         RecordError: a field is missing, unknown, of the wrong type or too large.
     """
-    _json.unknown(data, "problem", _FIELDS)
+    plain.unknown(data, "problem", _FIELDS)
     operands = _operands(data)
-    params = _json.mapping(data, "params")
+    params = plain.mapping(data, "params")
     if not operands:
         raise RecordError("problem has no operands")
     return Problem(
-        op=_json.text(data, "op"),
-        version=_json.integer(data, "version"),
+        op=plain.text(data, "op"),
+        version=plain.integer(data, "version"),
         operands=tuple(operands),
         tensors=tuple(operands.values()),
         params=tuple(sorted((name, _hashable(value, name)) for name, value in params.items())),
         results=tuple(
             tensor_from_json(spec, "result")
-            for spec in _json.sequence(data, "results", _json.MAX_ITEMS)
+            for spec in plain.sequence(data, "results", plain.MAX_ITEMS)
         ),
-        precision=_json.one_of(_json.text(data, "precision", "highest"), "precision", PRECISIONS),
+        precision=plain.one_of(plain.text(data, "precision", "highest"), "precision", PRECISIONS),
     )
 
 
 def _operands(data: dict[str, Any]) -> dict[str, TensorSpec]:
     found: dict[str, TensorSpec] = {}
-    for entry in _json.sequence(data, "operands", _json.MAX_ITEMS):
+    for entry in plain.sequence(data, "operands", plain.MAX_ITEMS):
         if not isinstance(entry, dict):
             raise RecordError(f"an operand is a {type(entry).__name__} (an object is needed)")
-        name = _json.text(entry, "name")
+        name = plain.text(entry, "name")
         if name in found:
             raise RecordError(f"operand {name!r} is there twice")
         found[name] = tensor_from_json({k: v for k, v in entry.items() if k != "name"}, name)
@@ -80,15 +80,15 @@ def tensor_from_json(data: Any, name: str) -> TensorSpec:
     """The inverse of `tensor_to_json`; `name` is for messages."""
     if not isinstance(data, dict):
         raise RecordError(f"{name} is a {type(data).__name__} (an object is needed)")
-    _json.unknown(data, name, frozenset({"shape", "dtype", "strides"}))
+    plain.unknown(data, name, frozenset({"shape", "dtype", "strides"}))
     shape = _extents(data, "shape", name, lowest=0)
     try:
-        dtype = dtypes.canonical(_json.text(data, "dtype"))
+        dtype = dtypes.canonical(plain.text(data, "dtype"))
     except DTypeError as error:
         raise RecordError(f"{name}: {error}") from None
     if data.get("strides") is None:
         return TensorSpec(shape, dtype)
-    strides = _extents(data, "strides", name, lowest=-_json.MAX_EXTENT)
+    strides = _extents(data, "strides", name, lowest=-plain.MAX_EXTENT)
     if len(strides) != len(shape):
         raise RecordError(f"{name} has {len(strides)} strides for {len(shape)} axes")
     return TensorSpec(shape, dtype, strides)
@@ -97,12 +97,12 @@ def tensor_from_json(data: Any, name: str) -> TensorSpec:
 def _extents(data: dict[str, Any], field: str, name: str, lowest: int) -> tuple[int, ...]:
     if field not in data:
         raise RecordError(f"{name} has no {field}")
-    values = _json.sequence(data, field, _json.MAX_NDIM)
+    values = plain.sequence(data, field, plain.MAX_NDIM)
     for value in values:
         if not isinstance(value, int) or isinstance(value, bool):
             raise RecordError(f"{name}.{field} has {value!r} (whole numbers are needed)")
-        if not lowest <= value <= _json.MAX_EXTENT:
-            raise RecordError(f"{name}.{field} has {value} ({lowest} to {_json.MAX_EXTENT})")
+        if not lowest <= value <= plain.MAX_EXTENT:
+            raise RecordError(f"{name}.{field} has {value} ({lowest} to {plain.MAX_EXTENT})")
     return tuple(values)
 
 
@@ -117,14 +117,14 @@ def _listed(value: Any) -> Any:
 
 
 def _hashable(value: Any, name: str, depth: int = 0) -> Any:
-    if isinstance(value, list) and depth < 4 and len(value) <= _json.MAX_ITEMS:
+    if isinstance(value, list) and depth < 4 and len(value) <= plain.MAX_ITEMS:
         return tuple(_hashable(item, name, depth + 1) for item in value)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return _json.text({name: value}, name)
-    if isinstance(value, int) and abs(value) <= _json.MAX_EXTENT:
+        return plain.text({name: value}, name)
+    if isinstance(value, int) and abs(value) <= plain.MAX_EXTENT:
         return value
     if isinstance(value, float):
-        return _json.number(value, name)
+        return plain.number(value, name)
     raise RecordError(f"parameter {name} has a value that no problem has")

@@ -12,8 +12,8 @@ from typing import Any
 from portable.device import Device
 from portable.errors import RecordError
 from portable.op import Problem
-from portable.records import _json
-from portable.records._json import Scalar
+from portable import plain
+from portable.plain import Scalar
 from portable.records.problem_json import problem_from_json, problem_to_json
 from portable.stats import median, relative_spread
 
@@ -135,8 +135,8 @@ class Record:
     details: Mapping[str, Scalar] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _json.one_of(self.status, "status", STATUSES)
-        _json.one_of(self.cache, "cache", CACHES)
+        plain.one_of(self.status, "status", STATUSES)
+        plain.one_of(self.cache, "cache", CACHES)
         if self.status == "ok" and not self.samples:
             raise RecordError("a record with status 'ok' needs samples")
         for sample in self.samples:
@@ -169,7 +169,7 @@ class Record:
     @property
     def digest(self) -> str:
         """SHA-256 of the canonical JSON: equal records have equal digests."""
-        return hashlib.sha256(_json.dump(self.to_json()).encode()).hexdigest()
+        return hashlib.sha256(plain.dump(self.to_json()).encode()).hexdigest()
 
     def mismatch(self, key: Key) -> str | None:
         """Why the record says nothing about `key`, or None when it matches.
@@ -225,36 +225,36 @@ class Record:
         Raises:
             RecordError: a field is missing, unknown, of the wrong type or too large.
         """
-        _json.unknown(data, "record", _RECORD_FIELDS)
-        version = _json.integer(data, "format", FORMAT)
+        plain.unknown(data, "record", _RECORD_FIELDS)
+        version = plain.integer(data, "format", FORMAT)
         if version > FORMAT:
             raise RecordError(f"format is {version} (this version of portable reads {FORMAT})")
-        device = _json.mapping(data, "device")
-        _json.unknown(device, "device", frozenset(DeviceKey.__slots__))
-        samples = _json.sequence(data, "samples", _json.MAX_SAMPLES)
+        device = plain.mapping(data, "device")
+        plain.unknown(device, "device", frozenset(DeviceKey.__slots__))
+        samples = plain.sequence(data, "samples", plain.MAX_SAMPLES)
         return cls(
-            problem=problem_from_json(_json.mapping(data, "problem")),
-            backend=_json.text(data, "backend"),
-            runtime=_json.text(data, "runtime", ""),
-            implementation=_json.text(data, "implementation"),
-            config=_json.scalars(data, "config"),
+            problem=problem_from_json(plain.mapping(data, "problem")),
+            backend=plain.text(data, "backend"),
+            runtime=plain.text(data, "runtime", ""),
+            implementation=plain.text(data, "implementation"),
+            config=plain.scalars(data, "config"),
             device=DeviceKey(
-                **{n: _json.text(device, n, "") for n in ("hardware", "architecture", "driver")},
-                id=_json.text(device, "id"),
-                name=_json.text(device, "name"),
-                units=_json.integer(device, "units", 0),
+                **{n: plain.text(device, n, "") for n in ("hardware", "architecture", "driver")},
+                id=plain.text(device, "id"),
+                name=plain.text(device, "name"),
+                units=plain.integer(device, "units", 0),
             ),
-            versions=_json.texts(data, "versions"),
-            source_hash=_json.text(data, "source_hash", ""),
-            cache=_json.text(data, "cache", "warm"),
-            method=_json.text(data, "method", "wall"),
-            samples=tuple(_json.number(sample, "sample") for sample in samples),
-            status=_json.text(data, "status", "ok"),
-            reason=_json.text(data, "reason", ""),
-            machine=_json.text(data, "machine", ""),
-            created=_timestamp(_json.text(data, "created")),
-            roofs=_json.numbers(data, "roofs"),
-            details=_json.scalars(data, "details"),
+            versions=plain.texts(data, "versions"),
+            source_hash=plain.text(data, "source_hash", ""),
+            cache=plain.text(data, "cache", "warm"),
+            method=plain.text(data, "method", "wall"),
+            samples=tuple(plain.number(sample, "sample") for sample in samples),
+            status=plain.text(data, "status", "ok"),
+            reason=plain.text(data, "reason", ""),
+            machine=plain.text(data, "machine", ""),
+            created=_timestamp(plain.text(data, "created")),
+            roofs=plain.numbers(data, "roofs"),
+            details=plain.scalars(data, "details"),
         )
 
 

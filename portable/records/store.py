@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from portable.errors import RecordError
-from portable.records import _json
+from portable import plain
 from portable.records.record import Record, utc_now
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Store:
     def add(self, records: Iterable[Record]) -> int:
         """Store records, all or none of them; how many were not there yet."""
         rows = [
-            (r.digest, r.problem.op, r.device.name, r.backend, r.status, _json.dump(r.to_json()))
+            (r.digest, r.problem.op, r.device.name, r.backend, r.status, plain.dump(r.to_json()))
             for r in records
         ]
         if self.off or not rows:
@@ -153,7 +153,7 @@ class Store:
         try:
             if found is None or not isinstance(found[0], str):
                 raise RecordError("the row has no text")
-            self._parsed[row] = Record.from_json(_json.parse(found[0]))
+            self._parsed[row] = Record.from_json(plain.parse(found[0]))
         except RecordError as error:
             self.skipped[row] = str(error)
             return None
@@ -166,7 +166,7 @@ class Store:
             RecordError: the value is not plain, finite JSON data.
         """
         try:
-            text = _json.dump(value)
+            text = plain.dump(value)
         except (TypeError, ValueError) as error:
             raise RecordError(f"fact {kind}/{key} is not JSON data: {error}") from None
         if self.off:
@@ -198,7 +198,7 @@ class Store:
         found: dict[str, Any] = {}
         for name, text in rows:
             with contextlib.suppress(RecordError):
-                found[name] = _json.parse(f'{{"value":{text}}}')["value"]
+                found[name] = plain.parse(f'{{"value":{text}}}')["value"]
         return found
 
     def forget_fact(self, kind: str, key: str) -> None:

@@ -1,0 +1,357 @@
+"""A contest: every eligible candidate of one problem, checked, then timed against the others.
+
+The one way in which `bench`, `tune` and `calibrate` measure. Arrays are those a user would have
+on the device: NumPy arrays on the CPU, torch or CuPy arrays on a GPU; conversions to a backend's
+own arrays are inside of the timed call, as they are in a user's.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from portable import arrays, engine, evidence, machine, measure, registry, selector
+from portable.backend import Config
+from portable.errors import PortableError
+from portable.op import Op, Problem
+from portable.records import DeviceKey, Key, Record, source_hash
+from portable.records import machine as machine_id
+from portable.selector import Candidate
+from portable.settings import Settings, current
+
+FULL_CHECK_FLOPS = 3e9
+"""Problems up to this much work are checked against the float64 reference as a whole; larger ones
+against each other, after the gate has passed on small cases."""
+
+SMALL = 64 << 10
+"""Problems that touch fewer bytes are timed warm: a flush would time cold interpreter code."""
+
+MAX_SETS = 64
+"""Argument sets at the most; where more would be needed to be cold, the cache is flushed."""
+
+HOSTS = {"cpu": ("numpy",)}
+GPU_HOSTS = ("torch", "cupy", "jax", "opencl")
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """A candidate with one config, ready to be called on arrays of the contest's family."""
+
+    name: str
+    candidate: Candidate
+    run: Callable[..., Any]
+
+
+@dataclass(slots=True)
+class Result:
+    """What a contest found.
+
+    Attributes:
+        problem: the problem.
+        records: one per entrant, failures included.
+        samples: timings by entrant's name, for paired comparisons.
+        skipped: candidates that were not let in, with the reason.
+    """
+
+    problem: Problem
+    records: list[Record] = field(default_factory=list)
+    samples: dict[str, measure.Samples] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    def best(self) -> Record | None:
+        """The record with the least median among the correct ones."""
+        good = [r for r in self.records if r.ok]
+        return min(good, key=lambda r: r.time) if good else None
+
+
+def contest(
+    problem: Problem,
+    *,
+    device: str = "cpu",
+    budget: float = 1.0,
+    backends: Sequence[str] | None = None,
+    all_configs: bool = False,
+    cache: str | None = None,
+    slowest: float = math.inf,
+    seed: int = 0,
+    settings: Settings | None = None,
+) -> Result:
+    """Check and time the candidates of a problem, interleaved.
+
+    Args:
+        problem: what to compute; strides of its tensors are honoured.
+        device: where the arrays live.
+        budget: [s] for the timing of all entrants together.
+        backends: names of the candidates to let in; None lets everybody in.
+        all_configs: every config of every candidate, instead of the one expected to be best.
+        cache: "cold" or "warm"; None: cold, but warm for problems under 64 KiB.
+        slowest: candidates expected to take this many times the best expected time are left out.
+        seed: of values and order.
+        settings: wishes to honour; those of the caller by default.
+    """
+    op = registry.op(problem.op)
+    wishes = settings or current.get()
+    host = _host_family(device)
+    problem = replace(problem, precision=wishes.precision)
+    data = _Data(problem, host, device, cache, seed)
+    inputs = arrays.look_at(_with_absent(op, problem, data.sets[0]), op.operand_names)
+    eligible, refused = selector.candidates(op, problem, inputs, wishes)
+    result = Result(problem, skipped={c.name: "; ".join(c.refused) for c in refused})
+    entrants = _entrants(op, problem, inputs, eligible, backends, all_configs, slowest, result)
+    right = _checked(op, problem, data, entrants, result)
+    if right:
+        result.samples = measure.measure(
+            {e.name: e.run for e in right},
+            arguments=data.sets,
+            cache=data.cache,
+            flush=data.flush,
+            synchronize={e.name: _synchronize(e.candidate) for e in right},
+            budget=budget,
+            seed=seed,
+        )
+        result.records += [_record(problem, e, result.samples[e.name]) for e in right]
+    return result
+
+
+def _host_family(device: str) -> arrays.ArrayFamily:
+    known = registry.families()
+    for name in HOSTS.get(device, GPU_HOSTS):
+        if name in known:
+            return known[name]
+    raise PortableError(f"no array library can hold data on {device}; `portable doctor` tells why")
+
+
+class _Data:
+    """Argument sets of a contest and the cache state they make."""
+
+    def __init__(
+        self, problem: Problem, host: arrays.ArrayFamily, device: str, cache: str | None, seed: int
+    ) -> None:
+        from portable import cases
+
+        touched = sum(t.touched_bytes for t in (*problem.tensors, *problem.results))
+        self.cache = cache or ("warm" if touched < SMALL else "cold")
+        self.host = cases.problem_arrays(problem, seed)
+        self.flush: measure.Flusher | None = None
+        count = 1
+        if self.cache == "cold":
+            last_level = machine.last_level_cache(device)
+            count = measure.rotation(touched, last_level)
+            if count > MAX_SETS:
+                self.flush, count = measure.Flusher(last_level), 1
+        copies = [self.host, *(_copied(self.host) for _ in range(count - 1))]
+        self.sets = [tuple(host.from_host(a, device) for a in one) for one in copies]
+
+
+def _copied(host: Sequence[Any]) -> list[Any]:
+    """The same values elsewhere in memory, with the same strides."""
+    import numpy as np
+
+    found = []
+    for array in host:
+        twin = np.lib.stride_tricks.as_strided(
+            np.empty(_span(array), dtype=array.dtype)[_offset(array) :],
+            shape=array.shape,
+            strides=array.strides,
+        )
+        if 0 not in array.strides:
+            twin[...] = array
+        found.append(twin if 0 not in array.strides else array)
+    return found
+
+
+def _span(array: Any) -> int:
+    steps = [(n - 1) * abs(s) for n, s in zip(array.shape, array.strides, strict=True) if n]
+    return int(sum(steps) // array.itemsize + 1) if array.size else 1
+
+
+def _offset(array: Any) -> int:
+    back = [(n - 1) * -s for n, s in zip(array.shape, array.strides, strict=True) if s < 0 and n]
+    return int(sum(back) // array.itemsize)
+
+
+def _with_absent(op: Op, problem: Problem, present: Sequence[Any]) -> tuple[Any, ...]:
+    by_name = dict(zip(problem.operands, present, strict=True))
+    return tuple(by_name.get(name) for name in op.operand_names)
+
+
+def _entrants(
+    op: Op,
+    problem: Problem,
+    inputs: arrays.Inputs,
+    eligible: Sequence[Candidate],
+    backends: Sequence[str] | None,
+    all_configs: bool,
+    slowest: float,
+    result: Result,
+) -> list[Entrant]:
+    found = []
+    limit = slowest * min((_expected(c) for c in eligible), default=math.inf)
+    for candidate in eligible:
+        if backends is not None and not {candidate.name, candidate.backend} & set(backends):
+            continue
+        if _expected(candidate) > limit:
+            ratio = slowest * _expected(candidate) / limit
+            result.skipped[candidate.name] = f"expected {ratio:.0f} times slower than the best"
+            continue
+        for config in _configs(candidate, problem) if all_configs else [candidate.config]:
+            entrant = replace(candidate, config=config)
+            try:
+                kernel = selector.build(op, problem, entrant)
+            except Exception as error:
+                result.records.append(_failure(problem, entrant, _status(error), error))
+                continue
+            name = entrant.name + (f" {evidence.config_key(config)}" if all_configs else "")
+            found.append(Entrant(name, entrant, engine.join(kernel, entrant, inputs)))
+    return found
+
+
+def _expected(candidate: Candidate) -> float:
+    assert candidate.estimate is not None
+    return candidate.estimate.time
+
+
+def _configs(candidate: Candidate, problem: Problem) -> Sequence[Config]:
+    assert candidate.implementation is not None
+    return candidate.implementation.configs(problem, candidate.device) or [{}]
+
+
+def _checked(
+    op: Op, problem: Problem, data: _Data, entrants: list[Entrant], result: Result
+) -> list[Entrant]:
+    """Those whose result for this very problem is right; the others become records."""
+    verdict = _reference_verdict(op, problem, data.host) or _peer_verdict()
+    right = []
+    for entrant in entrants:
+        try:
+            outcome = entrant.run(*data.sets[0])
+            host = _results_on_host(outcome, data.sets[0][0])
+            wrong = verdict(host)
+        except Exception as error:
+            result.records.append(_failure(problem, entrant.candidate, _status(error), error))
+            continue
+        if wrong:
+            failure = PortableError("; ".join(wrong))
+            result.records.append(_failure(problem, entrant.candidate, "incorrect", failure))
+        else:
+            right.append(entrant)
+    return right
+
+
+Verdict = Callable[[tuple[Any, ...]], list[str]]
+
+
+def _reference_verdict(op: Op, problem: Problem, host: Sequence[Any]) -> Verdict | None:
+    from portable import check
+
+    if op.cost(problem).flops > FULL_CHECK_FLOPS:
+        return None
+    expected = op.reference(problem, host)
+    bounds = op.tolerance(problem, host, expected)
+    return functools.partial(check.compare, problem, expected, bounds)
+
+
+def _peer_verdict() -> Verdict:
+    """For large problems: the relative RMS distance to the first result that was let in."""
+    first: list[tuple[Any, ...]] = []
+
+    def verdict(results: tuple[Any, ...]) -> list[str]:
+        import numpy as np
+
+        from portable import dtypes
+
+        if not first:
+            first.append(results)
+            return []
+        for mine, theirs in zip(results, first[0], strict=True):
+            a, b = mine.astype(np.float32), theirs.astype(np.float32)
+            scale = float(np.linalg.norm(b)) or 1.0
+            apart = float(np.linalg.norm(a - b)) / scale
+            limit = max(4 * dtypes.roundoff(str(mine.dtype)), 1e-5)
+            if not apart <= limit:
+                return [f"relative RMS distance to a peer is {apart:.2g} (limit {limit:.2g})"]
+        return []
+
+    return verdict
+
+
+def _results_on_host(outcome: Any, like: Any) -> tuple[Any, ...]:
+    family = arrays.family_of(like)
+    results = outcome if isinstance(outcome, tuple) else (outcome,)
+    return tuple(family.to_host(r) for r in results)
+
+
+def _synchronize(candidate: Candidate) -> Callable[[], Any] | None:
+    if candidate.device.id == "cpu":
+        return None  # results are in the caller's NumPy arrays when the call returns
+    return functools.partial(registry.backend(candidate.backend).synchronize, candidate.device)
+
+
+def _record(problem: Problem, entrant: Entrant, samples: measure.Samples) -> Record:
+    if samples.status != "ok" or not samples.times:
+        reason = samples.reason or "no sample inside the time box"
+        status = samples.status if samples.status != "ok" else "skipped"
+        return replace(_blank(problem, entrant.candidate, status), reason=reason)
+    return replace(
+        _blank(problem, entrant.candidate, "exception"),
+        samples=samples.times,
+        cache=samples.cache,
+        method=samples.method,
+        status=_bound_status(problem, entrant.candidate, samples),
+        details={"first_call": samples.first, "inner": samples.inner},
+    )
+
+
+def _bound_status(problem: Problem, candidate: Candidate, samples: measure.Samples) -> str:
+    """A cold, correct time below the speed of light is a defect of the bound, never a score."""
+    cost = registry.op(problem.op).cost(problem)
+    sol = machine.device(candidate.device.id).speed_of_light(cost)
+    beaten = sol is not None and samples.cache == "cold" and samples.time < sol.time
+    return "bound_violated" if beaten else "ok"
+
+
+def _failure(problem: Problem, candidate: Candidate, status: str, error: Exception) -> Record:
+    reason = f"{type(error).__name__}: {error}"[:2000]
+    return replace(_blank(problem, candidate, status), reason=reason)
+
+
+def _status(error: Exception) -> str:
+    from portable.errors import CompileError, WrongResultError
+
+    if isinstance(error, CompileError):
+        return "compile_error"
+    if isinstance(error, WrongResultError):
+        return "incorrect"
+    return measure.classify(error)[0]
+
+
+def _blank(problem: Problem, candidate: Candidate, status: str) -> Record:
+    """A record with its circumstances, without samples."""
+    physical = machine.device(candidate.device.id)
+    implementation = candidate.implementation
+    roofs = physical.roofs
+    return Record(
+        problem=problem,
+        backend=candidate.backend,
+        implementation=getattr(implementation, "__name__", type(implementation).__name__),
+        device=DeviceKey.of(candidate.device, physical.spec.key if physical.spec else ""),
+        runtime=candidate.device.runtime,
+        config=dict(candidate.config),
+        versions=_versions(candidate.backend),
+        source_hash=source_hash(implementation),
+        status="skipped" if status == "ok" else status,
+        machine=machine_id(),
+        roofs=roofs.to_json() if roofs is not None else {},
+    )
+
+
+def _versions(backend: str) -> Mapping[str, str]:
+    import portable
+
+    return {**evidence.versions(backend), "portable": portable.__version__}
+
+
+__all__ = ["Entrant", "Key", "Result", "contest"]

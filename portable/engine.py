@@ -1,0 +1,270 @@
+"""From a public function's call to a running kernel.
+
+The warm path is one look-up: the key of a call (op, parameters, and a cheap key per array) finds
+what runs it. Everything else happens on a miss, once per key: look at the arrays, bind the
+problem, choose, compile, and join the conversions.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from portable import arrays as arrays_
+from portable import registry, selector
+from portable.arrays import KEYS, Inputs, Step
+from portable.backend import Kernel
+from portable.errors import ArgumentError, PortableError, UnknownNameError
+from portable.op import Op, Problem
+from portable.selector import Candidate, Choice
+from portable.settings import Settings, clear_plans, current, intern, scope
+
+Run = Callable[..., Any]
+
+
+def call(op: Op, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """Run an op on arrays in its operand order (None for an absent one).
+
+    Raises:
+        ArgumentError: the caller's mistake, the same whatever backend would have run.
+        UnsupportedError, BackendMissingError: nobody (asked for) can run it.
+    """
+    settings = current.get()
+    key = (op.name, params, *[KEYS[type(x)](x) for x in arrays])
+    run = settings.plans.get(key)
+    if run is None:
+        run = plan(op, arrays, params, settings, key)
+    try:
+        return run(*arrays)
+    except Exception as error:
+        return recover(op, arrays, params, settings, key, error)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A choice made ready for the caller's arrays.
+
+    Attributes:
+        choice: what runs, and why.
+        inputs: what the arrays were.
+        run: takes the call's arrays, absent ones included.
+    """
+
+    choice: Choice
+    inputs: Inputs
+    run: Run
+
+
+_plans: dict[tuple[Settings, Any], Plan] = {}
+_building: dict[Any, threading.RLock] = {}
+_lock = threading.Lock()
+
+
+def plan(op: Op, arrays: tuple[Any, ...], params: Any, settings: Settings, key: Any) -> Run:
+    """What runs a call that was not seen before; built once, also when many threads ask."""
+    if settings.observer is _CAPTURE:
+        raise _Captured(op, arrays, params)
+    with _lock:
+        own = _building.setdefault((settings, key), threading.RLock())
+    with own:
+        run = settings.plans.get(key)
+        if run is None:
+            built = build(op, arrays, params, settings)
+            _plans[settings, key] = built
+            run = built.run
+            if settings.observer is not None:
+                run = settings.observer.watch(built)
+            settings.plans[key] = run
+        return run
+
+
+def build(op: Op, arrays: tuple[Any, ...], params: Any, settings: Settings) -> Plan:
+    """Look, bind, choose, compile and join the conversions."""
+    inputs, problem = bind_problem(op, arrays, params, settings)
+    choice = selector.choose(op, problem, inputs, settings)
+    run = join(choice.kernel, choice.candidate, inputs)
+    if any(x is None for x in arrays):
+        run = _without_absent(run, tuple(i for i, x in enumerate(arrays) if x is not None))
+    return Plan(choice, inputs, run)
+
+
+def bind_problem(
+    op: Op, arrays: tuple[Any, ...], params: Any, settings: Settings
+) -> tuple[Inputs, Problem]:
+    """What the arrays are, and the problem they pose.
+
+    Raises:
+        ArgumentError: the caller's mistake.
+    """
+    names = op.operand_names
+    inputs = arrays_.look_at(arrays, names)
+    specs = {n: s for n, s in zip(names, inputs.specs, strict=True) if s is not None}
+    problem = op.bind(specs, dict(zip(op.params, params, strict=True)))
+    return inputs, replace(problem, precision=settings.precision)
+
+
+def join(kernel: Kernel, candidate: Candidate, inputs: Inputs) -> Run:
+    """The kernel between the steps that bring its arrays and take its results away."""
+    route = candidate.route
+    assert route is not None
+    steps = [_chain(fix, route.take) for fix in inputs.fixes]
+    if not any(steps) and route.give is None:
+        return kernel
+    give = route.give
+
+    def run(*arrays: Any) -> Any:
+        native = [s(x) if s else x for s, x in zip(steps, arrays, strict=True)]
+        result = kernel(*native)
+        if give is None:
+            return result
+        if isinstance(result, tuple):
+            return tuple(give(r) for r in result)
+        return give(result)
+
+    return run
+
+
+def _chain(first: Step | None, second: Step | None) -> Step | None:
+    if first is None or second is None:
+        return first or second
+    return lambda x: second(first(x))
+
+
+def _without_absent(run: Run, present: tuple[int, ...]) -> Run:
+    def compact(*arrays: Any) -> Any:
+        return run(*[arrays[i] for i in present])
+
+    return compact
+
+
+def recover(
+    op: Op, arrays: tuple[Any, ...], params: Any, settings: Settings, key: Any, error: Exception
+) -> Any:
+    """A kernel failed at run time: set it aside, warn once, let the next best take over.
+
+    A backend that the caller asked for is never replaced: its error is raised. So is the error
+    when nobody else can take over.
+    """
+    failed = _plans.get((settings, key))
+    if failed is None or isinstance(error, ArgumentError):
+        raise error
+    choice = failed.choice
+    if settings.backend is not None or "traceable" in failed.inputs.constraints:
+        raise error
+    if len(choice.candidates) < 2:
+        raise error
+    reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    selector.set_aside(choice.candidate, choice.problem, reason)
+    forget_plans(choice.candidate.name)
+    try:
+        run = plan(op, arrays, params, settings, key)
+        result = run(*arrays)
+    except Exception:
+        raise error from None
+    now = _plans[settings, key].choice.candidate.name
+    warnings.warn(
+        f"{choice.candidate.name} failed on {choice.problem} ({reason}); {now} takes over. "
+        f"using(backend={choice.candidate.backend!r}) shows the error itself.",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+    return result
+
+
+def forget_plans(candidate: str | None = None) -> None:
+    """Drop the plans that use a candidate, or all of them."""
+    if candidate is None:
+        clear_plans()
+        _plans.clear()
+        return
+    for (settings, key), built in list(_plans.items()):
+        if built.choice.candidate.name == candidate:
+            settings.plans.pop(key, None)
+            _plans.pop((settings, key), None)
+
+
+class _Captured(Exception):
+    """Carries a public function's call to whoever asked for it instead of running it."""
+
+    def __init__(self, op: Op, arrays: tuple[Any, ...], params: Any) -> None:
+        super().__init__(op.name)
+        self.op, self.arrays, self.params = op, arrays, params
+
+
+_CAPTURE = object()
+
+
+def captured(name: str, *args: Any, **kwargs: Any) -> tuple[Op, tuple[Any, ...], Any]:
+    """Op, arrays and parameters that a call of the public function `name` would run with.
+
+    Raises:
+        UnknownNameError: no such op.
+    """
+    if name not in registry.op_names():
+        raise UnknownNameError("op", name, registry.op_names())
+    function = getattr(importlib.import_module(f"portable.ops.{name}"), name)
+    asking = replace(current.get(), observer=_CAPTURE, plans={})
+    try:
+        with scope(asking):
+            function(*args, **kwargs)
+    except _Captured as found:
+        return found.op, found.arrays, found.params
+    raise PortableError(f"portable.{name} did not reach the engine")  # pragma: no cover
+
+
+class Bound:
+    """A callable for one signature: the least overhead. Other arrays raise ShapeError.
+
+    Attributes:
+        choice: what runs, and why.
+    """
+
+    __slots__ = ("_key", "_keys", "_run", "choice")
+
+    def __init__(self, built: Plan, keys: tuple[Any, ...], key: Any) -> None:
+        self.choice = built.choice
+        self._run, self._keys, self._key = built.run, keys, key
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Run on arrays with the shapes, dtypes and layouts that were bound."""
+        if tuple([KEYS[type(x)](x) for x in arrays]) != self._key:
+            self._refuse(arrays)
+        return self._run(*arrays)
+
+    def _refuse(self, arrays: tuple[Any, ...]) -> None:
+        from portable.errors import ShapeError
+
+        raise ShapeError(
+            f"bound for {self.choice.problem}; these arrays differ in number, shape, dtype, "
+            f"strides or library: {tuple(KEYS[type(x)](x) for x in arrays)}. Bind again for them."
+        )
+
+
+def bind(name: str, *args: Any, **kwargs: Any) -> Bound:
+    """A callable for calls like this one, chosen and compiled now.
+
+    It takes the arrays of the call in the op's operand order, absent ones as None; parameters
+    are fixed. Same errors as the public function.
+    """
+    op, arrays, params = captured(name, *args, **kwargs)
+    built = build(op, arrays, params, current.get())
+    keys = tuple(KEYS[type(x)] for x in arrays)
+    return Bound(built, keys, tuple([KEYS[type(x)](x) for x in arrays]))
+
+
+def refresh() -> None:
+    """Forget plans, evidence and device facts: backends, records or roofs have changed."""
+    from portable import evidence, machine
+
+    forget_plans()
+    KEYS.clear()
+    evidence.forget()
+    machine.forget()
+    selector.heal()
+
+
+__all__ = ["Bound", "Plan", "bind", "build", "call", "captured", "intern", "recover", "refresh"]
