@@ -49,9 +49,7 @@ def config_key(config: Config) -> str:
 
 def _evidence(op: str) -> list[tuple[Record, float, str]]:
     local = [(r, 0.0, f"measured here {r.created[:10]}") for r in _local(op)]
-    shipped = [
-        (r, KIN_DISTANCE, f"prior: {r.device.name}, {r.device.units} units") for r in priors(op)
-    ]
+    kin = [(r, f"prior: {r.device.name}, {r.device.units} units") for r in priors(op)]
     return local + shipped
 
 
