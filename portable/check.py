@@ -55,15 +55,9 @@ def check(op: Op, problem: Problem, arrays: Sequence[Array], results: Any) -> li
     results = tuple(results) if isinstance(results, tuple | list) else (results,)
     if len(results) != len(problem.results):
         return [f"{len(results)} results; {op.name} has {len(problem.results)}"]
-    found = []
     expected = op.reference(problem, arrays)
     bounds = op.tolerance(problem, arrays, expected)
-    for i, (spec, y, ref, bound) in enumerate(
-        zip(problem.results, results, expected, bounds, strict=True)
-    ):
-        name = f"result {i}: " if len(results) > 1 else ""
-        found += [name + line for line in compare(spec, np.asarray(y), ref, bound)]
-    return found
+    return check_against(problem, expected, bounds, results)
 
 
 def accuracy(op: Op, problem: Problem, arrays: Sequence[Array], results: Any) -> list[Accuracy]:
@@ -75,6 +69,19 @@ def accuracy(op: Op, problem: Problem, arrays: Sequence[Array], results: Any) ->
         measure(spec.dtype, np.asarray(y), ref, bound)
         for spec, y, ref, bound in zip(problem.results, results, expected, bounds, strict=True)
     ]
+
+
+def check_against(
+    problem: Problem, expected: Sequence[Array], bounds: Sequence[Bound], results: Sequence[Any]
+) -> list[str]:
+    """What is wrong with results whose reference and bounds are known already."""
+    found = []
+    for i, (spec, y, ref, bound) in enumerate(
+        zip(problem.results, results, expected, bounds, strict=True)
+    ):
+        name = f"result {i}: " if len(results) > 1 else ""
+        found += [name + line for line in compare(spec, np.asarray(y), ref, bound)]
+    return found
 
 
 def compare(spec: TensorSpec, y: Array, ref: Array, bound: Bound) -> list[str]:
@@ -99,7 +106,7 @@ def _exact(y: Array, ref: Array) -> list[str]:
     """Equal bit for bit; for floats 0 equals -0 and NaN equals NaN."""
     wrong = y != ref
     if y.dtype.kind not in "iub":
-        wrong &= ~((y != y) & (ref != ref))  # noqa: PLR0124  NaN differs from itself
+        wrong &= ~((y != y) & (ref != ref))  # NaN differs from itself
     return _name("not exactly equal", wrong, np.where(wrong, 1.0, 0.0), y, ref)
 
 

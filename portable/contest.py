@@ -251,7 +251,7 @@ def _reference_verdict(op: Op, problem: Problem, host: Sequence[Any]) -> Verdict
         return None
     expected = op.reference(problem, host)
     bounds = op.tolerance(problem, host, expected)
-    return functools.partial(check.compare, problem, expected, bounds)
+    return functools.partial(check.check_against, problem, expected, bounds)
 
 
 def _peer_verdict() -> Verdict:

@@ -50,7 +50,7 @@ def config_key(config: Config) -> str:
 def _evidence(op: str) -> list[tuple[Record, float, str]]:
     local = [(r, 0.0, f"measured here {r.created[:10]}") for r in _local(op)]
     kin = [(r, f"prior: {r.device.name}, {r.device.units} units") for r in priors(op)]
-    return local + shipped
+    return local + [(r, KIN_DISTANCE, source) for r, source in kin]
 
 
 def _local(op: str) -> list[Record]:
