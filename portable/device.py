@@ -113,9 +113,13 @@ class DeviceSpec:
         Raises:
             DTypeError: neither the dtype nor one it is widened to has a peak here.
         """
-        known = [self.peaks[key] for key in _ways(dtype, unit) if key in self.peaks]
+        return self.peaks[self.way(dtype, unit)]
+
+    def way(self, dtype: str, unit: str) -> str:
+        """The entry of `peaks` that `peak` takes: "float32/vector". Raises as `peak` does."""
+        known = [key for key in _ways(dtype, unit) if key in self.peaks]
         if known:
-            return max(known)
+            return max(known, key=lambda key: self.peaks[key])
         raise DTypeError(
             f"{self.name} has no peak for {dtype} on its {unit} unit; known: {sorted(self.peaks)}"
         )

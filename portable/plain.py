@@ -121,6 +121,28 @@ def number(value: Any, name: str) -> float:
     return result
 
 
+def nested(data: Mapping[str, Any], name: str, depth: int = 3) -> dict[str, Any]:
+    """An object of text, numbers, booleans and, to the depth, such objects and lists."""
+    return {
+        key: _nested(value, f"{name}.{key}", depth) for key, value in mapping(data, name).items()
+    }
+
+
+def _nested(value: Any, name: str, depth: int) -> Any:
+    if isinstance(value, dict) and depth > 0:
+        return nested({name: value}, name, depth - 1)
+    if isinstance(value, list) and depth > 0:
+        items = sequence({name: value}, name, MAX_ITEMS)
+        return [_nested(item, name, depth - 1) for item in items]
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return text({name: value}, name)
+    if isinstance(value, int) and abs(value) <= MAX_EXTENT:
+        return value
+    return number(value, name)
+
+
 def one_of(value: str, name: str, allowed: tuple[str, ...]) -> str:
     """A string from a fixed list."""
     if value not in allowed:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from portable import dtypes
+from portable import dtypes, plain
 from portable.errors import DTypeError, RecordError
 from portable.op import Problem, TensorSpec
-from portable import plain
 
 _FIELDS = frozenset({"op", "version", "operands", "params", "results", "precision"})
 PRECISIONS = ("highest", "high")

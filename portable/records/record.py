@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from portable import plain
 from portable.device import Device
 from portable.errors import RecordError
 from portable.op import Problem
-from portable import plain
 from portable.plain import Scalar
 from portable.records.problem_json import problem_from_json, problem_to_json
 from portable.stats import median, relative_spread
@@ -111,8 +111,8 @@ class Record:
         reason: why the status is not "ok".
         machine: fingerprint of the machine.
         created: UTC, ISO 8601.
-        roofs: the calibrated roofs of that time, by name, in SI units ("float32/vector", "dram",
-            "launch"): with them a report can be recomputed from the record file alone.
+        roofs: the calibrated roofs of that time (`roofline.Roofs.to_json()`): with them a report
+            can be recomputed from the record file alone.
         details: anything else worth keeping ("compile_time", "copy_time", "clock").
     """
 
@@ -131,7 +131,7 @@ class Record:
     reason: str = ""
     machine: str = ""
     created: str = field(default_factory=lambda: utc_now())
-    roofs: Mapping[str, float] = field(default_factory=dict)
+    roofs: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Scalar] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -253,7 +253,7 @@ class Record:
             reason=plain.text(data, "reason", ""),
             machine=plain.text(data, "machine", ""),
             created=_timestamp(plain.text(data, "created")),
-            roofs=plain.numbers(data, "roofs"),
+            roofs=plain.nested(data, "roofs"),
             details=plain.scalars(data, "details"),
         )
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from portable.errors import RecordError
 from portable import plain
+from portable.errors import RecordError
 from portable.records.record import Record, utc_now
 
 if TYPE_CHECKING:
