@@ -10,7 +10,10 @@ from functools import cache
 from portable.errors import UnknownNameError
 from portable.hwdb.load import HOW_TO_ADD, Entry, architecture_of, entries
 
-_BRANDS = r"\b(nvidia|amd|intel|google|aws|apple|huawei|instinct|geforce|radeon|tesla|arc|data center gpu)\b"
+_BRANDS = (
+    r"\b(nvidia|amd|intel|google|aws|apple|huawei|instinct|geforce|radeon|tesla|arc"
+    r"|data center gpu)\b"
+)
 
 
 def plain(name: str) -> str:

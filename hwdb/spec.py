@@ -84,13 +84,15 @@ def computed_peaks(entry: Entry, arch: Entry) -> dict[str, float]:
 
 
 def _published(key: str, entry: Entry, arch: Entry) -> DeviceSpec:
-    peaks = published_peaks(entry)
+    sparsity = entry.get("peak", {}).get("sparsity", "dense")
+    # A figure that may be sparse is kept in the entry, never used as a roof.
+    peaks = published_peaks(entry) if sparsity.startswith("dense") else {}
     ruled = published_peaks(entry, "derived")
     computed = computed_peaks(entry, arch)
     extra = {k: v for k, v in (computed | ruled).items() if k not in peaks}
     compute, memory = entry.get("compute", {}), entry.get("memory", {})
     estimated = {f"peaks.{kind}" for kind, _ in expanded(extra)}
-    if peaks == {} and extra:
+    if (peaks == {} and extra) or sparsity != "dense":
         estimated.add("peaks")
     return DeviceSpec(
         key=key,
