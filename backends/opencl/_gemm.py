@@ -1,0 +1,161 @@
+"""Matrix products for matmul and linear: shapes, strides, batches, and which kernel does them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from portable.backend import Config
+from portable.backends.opencl._launch import Array
+from portable.backends.opencl._plan import (
+    Builder,
+    broadcast,
+    collapse,
+    is_cpu,
+    strides_of,
+    vector_width,
+)
+from portable.device import Device
+from portable.op import Problem, TensorSpec
+
+MAX_BATCH_AXES = 3
+ACTIVATIONS = {None: 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """C (m, n) = A (m, k) B (k, n) for each of a batch; strides in elements.
+
+    Attributes:
+        batch: axes (extent, stride in A, stride in B), at most three.
+    """
+
+    m: int
+    n: int
+    k: int
+    a_row: int
+    a_col: int
+    b_row: int
+    b_col: int
+    batch: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def count(self) -> int:
+        """Number of products."""
+        return int(np.prod([d[0] for d in self.batch], dtype=np.int64)) if self.batch else 1
+
+
+def describe(a: TensorSpec, b: TensorSpec) -> Gemm:
+    """The product of two tensors by NumPy's rules."""
+    sa, sb = strides_of(a), strides_of(b)
+    m, k = (1, a.shape[0]) if a.ndim == 1 else a.shape[-2:]
+    n = 1 if b.ndim == 1 else b.shape[-1]
+    a_row, a_col = (0, sa[0]) if a.ndim == 1 else sa[-2:]
+    b_row, b_col = (sb[0], 1) if b.ndim == 1 else sb[-2:]
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    la = strides_of(broadcast(TensorSpec(a.shape[:-2], a.dtype, sa[:-2]), lead))
+    lb = strides_of(broadcast(TensorSpec(b.shape[:-2], b.dtype, sb[:-2]), lead))
+    batch = collapse(list(zip(lead, la, lb, strict=True)))
+    gemm = Gemm(m, n, k, a_row, a_col, b_row, b_col, tuple(batch))
+    return _absorb(gemm)
+
+
+def _absorb(g: Gemm) -> Gemm:
+    """Batch axes of A become rows when B is the same for all of them."""
+    while g.batch and g.batch[-1][2] == 0 and (g.batch[-1][1] == g.m * g.a_row or g.m == 1):
+        extent, step, _ = g.batch[-1]
+        a_row = step if g.m == 1 else g.a_row
+        g = replace(g, m=g.m * extent, a_row=a_row, batch=g.batch[:-1])
+    return g
+
+
+def tile_rows(m: int, most: int) -> int:
+    """Rows of the register tile: near `most`, and few of them wasted on the last tile."""
+    if m <= most:
+        return max(1, m)
+    return min(range(max(1, most - 4), most + 1), key=lambda r: (-(-m // r) * r, -r))
+
+
+def default_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | bool]:
+    """Tile sizes by register file, cache and number of cores."""
+    vector = vector_width(device, dtype)
+    wide = vector * (8 if dtype == "float64" else 4) >= 64  # 32 registers with 512-bit vectors
+    rows, vectors = (14, 2) if wide else (6, 2)
+    mr = tile_rows(g.m, rows)
+    nr = vectors * vector
+    units = max(device.info.units, 1)
+    mb = -(-240 // mr) * mr
+    mb = min(mb, -(-g.m // mr) * mr)
+    nb = 512 // nr * nr
+    wanted = units * 4
+    while nb > nr and g.count * -(-g.m // mb) * -(-g.n // nb) < wanted:
+        nb = max(nr, nb // 2 // nr * nr)
+    kc = 256 if dtype != "float64" else 192
+    return {"kind": "gemm", "mr": mr, "nv": vectors, "kc": kc, "mb": mb, "nb": nb, "vector": vector}
+
+
+def configs(g: Gemm, dtype: str, device: Device) -> list[Config]:
+    """The default first, then other cache blocks and register tiles."""
+    if not is_cpu(device):
+        return [{"kind": "tiled"}]
+    first = default_config(g, dtype, device)
+    found: list[Config] = [first]
+    for change in ({"kc": 384}, {"kc": 128}, {"mb": 2 * int(first["mb"])}, {"nb": 2 * int(first["nb"])}):
+        other = {**first, **change}
+        if other not in found:
+            found.append(other)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What happens to a tile of C before it is stored."""
+
+    bias: Array | None = None
+    residual: Array | None = None
+    residual_stride: int = 0
+    activation: str | None = None
+
+
+def add_gemm(
+    b: Builder, g: Gemm, x: Array, y: Array, out: Array, config: Config, epilogue: Epilogue
+) -> None:
+    """Append the launch of a product."""
+    c = {name: int(v) for name, v in config.items() if name != "kind"}
+    options = [f"-D{name.upper()}={c[name]}" for name in ("mr", "nv", "kc", "mb", "nb")]
+    options.append(f"-DACT={ACTIVATIONS[epilogue.activation]}")
+    extra: list[Any] = []
+    if epilogue.bias is not None:
+        options.append("-DBIAS")
+        extra.append(epilogue.bias)
+    if epilogue.residual is not None:
+        options.append("-DRESIDUAL")
+        extra += [epilogue.residual, epilogue.residual_stride]
+    tiles = g.count * -(-g.m // c["mb"]) * -(-g.n // c["nb"])
+    count = max(1, min(tiles, b.device.info.units))
+    size = 8 if b.dtype == "float64" else 4
+    nr = c["nv"] * c["vector"]
+    elements = c["mb"] * (c["kc"] + c["vector"]) + c["kc"] * nr + c["mb"] * c["nb"]
+    scratch = b.scratch(count * elements * size)
+    counter = b.scratch(64, zeroed=64)
+    batch = [(1, 0, 0)] * (MAX_BATCH_AXES - len(g.batch)) + list(g.batch)
+    shape = [g.m, g.n, g.k, g.a_row, g.a_col, g.b_row, g.b_col]
+    axes = [d[i] for i in range(3) for d in batch]
+    b.step(
+        "gemm",
+        ("_panels.cl", "_activations.cl", "gemm.cl"),
+        count,
+        [x, y, out, *extra, scratch, counter, *shape, *axes],
+        options,
+        per_unit=1,
+    )
+
+
+def why_not_shape(problem: Problem, a: str, b: str) -> list[str]:
+    """A reason when the batch has more separate axes than the kernels take."""
+    g = describe(problem[a], problem[b])
+    if len(g.batch) > MAX_BATCH_AXES:
+        return [f"{len(g.batch)} separate batch axes (takes {MAX_BATCH_AXES})"]
+    return []

@@ -1,0 +1,90 @@
+// General matrix product on CPUs: C = epilogue(A B), any strides, batches by three outer axes.
+//
+// A work-group is one work-item. As many groups run as there are cores; each takes tiles of
+// MB x NB of C from a shared counter. In a tile K is cut into blocks of KC: the block of A is
+// packed once (rows, KP apart), each panel of B (KC x NR) is packed and stays in the L1 cache
+// while all rows of A pass by. MR x NV vectors of C are kept in registers.
+#define NR (NV * VW)
+#define KP (KC + VW)
+#define IP (MB / MR)
+#define PANELS (NB / NR)
+
+// MR x NR of C: acc (+)= a (MR rows, KP apart) times b (kc x NR).
+inline void micro(const __global A* a, const __global A* b, __global A* acc, int kc, int first) {
+  AV c[MR][NV];
+  if (first) {
+    UNROLL for (int i = 0; i < MR; i++) UNROLL for (int v = 0; v < NV; v++) c[i][v] = (AV)(0);
+  } else {
+    UNROLL for (int i = 0; i < MR; i++)
+      UNROLL for (int v = 0; v < NV; v++) c[i][v] = lda(acc + i * NR + v * VW);
+  }
+  for (int k = 0; k < kc; k++) {
+    AV bv[NV];
+    UNROLL for (int v = 0; v < NV; v++) bv[v] = lda(b + k * NR + v * VW);
+    UNROLL for (int i = 0; i < MR; i++) {
+      AV av = (AV)(a[i * KP + k]);
+      UNROLL for (int v = 0; v < NV; v++) c[i][v] = fma(av, bv[v], c[i][v]);
+    }
+  }
+  UNROLL for (int i = 0; i < MR; i++)
+    UNROLL for (int v = 0; v < NV; v++) sta(c[i][v], acc + i * NR + v * VW);
+}
+
+KERNEL void gemm(const __global S* a, long a0, const __global S* b, long b0, __global S* c, long c0,
+#ifdef BIAS
+                 const __global S* bias, long bias0,
+#endif
+#ifdef RESIDUAL
+                 const __global S* res, long res0, long res_stride,
+#endif
+                 __global A* scratch, long scratch0, volatile __global int* counter, long counter0,
+                 long m, long n, long k, long ras, long cas, long rbs, long cbs, long n0, long n1,
+                 long n2, long sa0, long sa1, long sa2, long sb0, long sb1, long sb2) {
+  __global A* pa = scratch + scratch0 + get_group_id(0) * (long)(MB * KP + KC * NR + MB * NB);
+  __global A* pb = pa + MB * KP;
+  __global A* acc = pb + KC * NR;
+  int tm = (int)((m + MB - 1) / MB), tn = (int)((n + NB - 1) / NB);
+  long tiles = (long)tm * tn * n0 * n1 * n2;
+  for (long t = atomic_inc(counter + counter0); t < tiles; t = atomic_inc(counter + counter0)) {
+    long batch = t / ((long)tm * tn);
+    int tile = (int)(t % ((long)tm * tn));
+    long i0 = (long)(tile % tm) * MB, j0 = (long)(tile / tm) * NB;
+    int mb = (int)min((long)MB, m - i0), nb = (int)min((long)NB, n - j0);
+    long q2 = batch % n2, q1 = batch / n2 % n1, q0 = batch / n2 / n1;
+    const __global S* at = a + a0 + q0 * sa0 + q1 * sa1 + q2 * sa2 + i0 * ras;
+    const __global S* bt = b + b0 + q0 * sb0 + q1 * sb1 + q2 * sb2 + j0 * cbs;
+    int ips = (mb + MR - 1) / MR, jps = (nb + NR - 1) / NR;
+    for (long k0 = 0; k0 < k; k0 += KC) {
+      int kc = (int)min((long)KC, k - k0);
+      pack(at + k0 * cas, ras, cas, mb, kc, pa, KP);
+      for (int i = mb; i < ips * MR; i++)
+        for (int j = 0; j < kc; j++) pa[i * KP + j] = 0;
+      for (int jp = 0; jp < jps; jp++) {
+        int width = min(NR, nb - jp * NR);
+        for (int j = (width + VW - 1) / VW * VW; j < NR; j += VW)
+          for (int kk = 0; kk < kc; kk++) sta((AV)(0), pb + kk * NR + j);
+        pack(bt + k0 * rbs + jp * NR * cbs, rbs, cbs, kc, width, pb, NR);
+        for (int ip = 0; ip < ips; ip++)
+          micro(pa + ip * MR * KP, pb, acc + (jp * IP + ip) * MR * NR, kc, k0 == 0);
+      }
+    }
+    for (int i = 0; i < mb; i++) {
+      __global S* out = c + c0 + (batch * m + i0 + i) * n + j0;
+      const __global A* row = acc + (i / MR * MR + i % MR) * NR;
+      for (int j = 0; j < nb; j += VW) {
+        AV x = lda(row + (j / NR * IP) * MR * NR + j % NR);
+        int w = nb - j;
+#ifdef BIAS
+        x += w >= VW ? ldv(bias + bias0 + j0 + j) : ldv_part(bias + bias0 + j0 + j, w, 0);
+#endif
+        x = activate_v(x);
+#ifdef RESIDUAL
+        const __global S* r = res + res0 + (i0 + i) * res_stride + j0 + j;
+        x += w >= VW ? ldv(r) : ldv_part(r, w, 0);
+#endif
+        if (w >= VW) stv(x, out + j);
+        else stv_part(x, out + j, w);
+      }
+    }
+  }
+}
