@@ -12,7 +12,7 @@ from typing import Any
 
 from portable import registry
 from portable.backend import ArrayFamily
-from portable.errors import DeviceMismatchError, DTypeError, FamilyError
+from portable.errors import DeviceMismatchError, DTypeError, FamilyError, UnsupportedError
 from portable.op import TensorSpec
 
 Step = Callable[[Any], Any]
@@ -83,6 +83,21 @@ FOREIGN = ForeignFamily()
 def host_family() -> ArrayFamily:
     """The family of host memory: NumPy's."""
     return registry.families()["numpy"]
+
+
+def host_of(device: str) -> ArrayFamily:
+    """The family a user would hold data in on a device: NumPy on the CPU, torch, CuPy ... else.
+
+    Raises:
+        UnsupportedError: no usable backend brings arrays for it.
+    """
+    known = registry.families()
+    for name in ("numpy",) if device == "cpu" else ("torch", "cupy", "jax", "opencl"):
+        if name in known:
+            return known[name]
+    raise UnsupportedError(
+        f"no array library here can hold data on {device}; `portable doctor` tells why"
+    )
 
 
 def family_of(array: Any) -> ArrayFamily:
@@ -186,7 +201,8 @@ def look_at(arrays: tuple[Any, ...], names: tuple[str, ...]) -> Inputs:
 
 def _spec(family: ArrayFamily, array: Any, name: str) -> TensorSpec:
     try:
-        return family.spec(array)
+        spec = family.spec(array)
+        return spec.dense() if spec.contiguous else spec
     except (FamilyError, DTypeError) as error:
         raise type(error)(f"{name}: {error}") from None
 

@@ -32,9 +32,6 @@ SMALL = 64 << 10
 MAX_SETS = 64
 """Argument sets at the most; where more would be needed to be cold, the cache is flushed."""
 
-HOSTS = {"cpu": ("numpy",)}
-GPU_HOSTS = ("torch", "cupy", "jax", "opencl")
-
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
@@ -94,7 +91,7 @@ def contest(
     """
     op = registry.op(problem.op)
     wishes = settings or current.get()
-    host = _host_family(device)
+    host = arrays.host_of(device)
     problem = replace(problem, precision=wishes.precision)
     data = _Data(problem, host, device, cache, seed)
     inputs = arrays.look_at(_with_absent(op, problem, data.sets[0]), op.operand_names)
@@ -114,14 +111,6 @@ def contest(
         )
         result.records += [_record(problem, e, result.samples[e.name]) for e in right]
     return result
-
-
-def _host_family(device: str) -> arrays.ArrayFamily:
-    known = registry.families()
-    for name in HOSTS.get(device, GPU_HOSTS):
-        if name in known:
-            return known[name]
-    raise PortableError(f"no array library can hold data on {device}; `portable doctor` tells why")
 
 
 class _Data:
@@ -344,7 +333,7 @@ def _blank(problem: Problem, candidate: Candidate, status: str) -> Record:
         source_hash=source_hash(implementation),
         status="skipped" if status == "ok" else status,
         machine=machine_id(),
-        roofs=roofs.to_json() if roofs is not None else {},
+        roofs=roofs.flat() if roofs is not None else {},
     )
 
 

@@ -145,7 +145,7 @@ def _model_time(record: Record, problem: Problem) -> float:
 
     cost = registry.op(problem.op).cost(problem)
     if record.roofs:
-        return roofline.roof_time(cost, roofline.Roofs.from_json(record.roofs))
+        return roofline.roof_time(cost, roofline.Roofs.from_flat(record.roofs))
     if record.device.id in machine.devices():
         return machine.device(record.device.id).model_time(cost)
     return 0.0

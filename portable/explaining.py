@@ -150,3 +150,39 @@ def explain_problem(problem: Problem, inputs: Inputs) -> Explanation:
         tuple(refused),
         selector.basis_of(eligible, settings),
     )
+
+
+def of_problem(problem: Problem, device: str) -> Explanation:
+    """What would run a problem posed with the arrays a user would have on a device."""
+    return explain_problem(problem, imagined_inputs(problem, device))
+
+
+def imagined_inputs(problem: Problem, device: str) -> Inputs:
+    """Inputs as NumPy arrays on the CPU, torch or CuPy arrays on a GPU would be; no data."""
+    from portable.arrays import Inputs, host_of
+
+    names = registry.op(problem.op).operand_names
+    return Inputs(
+        host_of(device),
+        device,
+        tuple(problem.get(name) for name in names),
+        frozenset(),
+        tuple(None for _ in problem.operands),
+    )
+
+
+def for_device(problem: Problem, device: str, hardware: str | None) -> str:
+    """The explanation as text; with `hardware`, that entry's speed of light beside it."""
+    text = str(of_problem(problem, device))
+    if hardware is None:
+        return text
+    from portable import roofline
+
+    spec = machine.spec_of(hardware)
+    sol = roofline.speed_of_light(registry.op(problem.op).cost(problem), spec)
+    estimated = ", estimated peaks" if sol.estimated else ""
+    return (
+        f"{text}\n\non {spec.name}: speed of light {time_text(sol.time)} ({sol.bound_by} binds, "
+        f"intensity {sol.intensity:.3g}, ridge {sol.ridge:.3g} FLOP/B{estimated}); nothing was "
+        "measured there"
+    )

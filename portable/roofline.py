@@ -20,6 +20,7 @@ from portable.device import DeviceSpec
 from portable.errors import DTypeError, RecordError
 from portable.op import Cost
 from portable.stats import harmonic_mean
+from portable.text import rate_text, time_text
 
 # --- the two roofs -----------------------------------------------------------------------------
 
@@ -132,6 +133,11 @@ class Roofs:
         """Memory bandwidth [B/s]."""
         return self.bandwidth["dram"]
 
+    def __str__(self) -> str:
+        rates = [f"{k} {rate_text(v, 'FLOP/s')}" for k, v in self.compute.items()]
+        levels = [f"{k} {rate_text(v, 'B/s')}" for k, v in self.bandwidth.items()]
+        return ", ".join([*rates, *levels, f"launch {time_text(self.latency)}"])
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON data."""
         return {
@@ -144,6 +150,24 @@ class Roofs:
             "created": self.created,
             "versions": dict(self.versions),
         }
+
+    def flat(self) -> dict[str, float]:
+        """The numbers alone, as a record carries them: "float32/vector", "dram", "launch"."""
+        return {**self.compute, **self.bandwidth, "launch": self.latency}
+
+    @classmethod
+    def from_flat(cls, numbers: Mapping[str, float]) -> Roofs:
+        """The inverse of `flat`.
+
+        Raises:
+            RecordError: a rate is not > 0, or "dram" is missing.
+        """
+        rates = {k: v for k, v in numbers.items() if k != "launch"}
+        return cls(
+            compute={k: v for k, v in rates.items() if "/" in k},
+            bandwidth={k: v for k, v in rates.items() if "/" not in k},
+            latency=numbers.get("launch", 0.0),
+        )
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Roofs:

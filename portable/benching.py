@@ -1,0 +1,166 @@
+"""Benchmarks of workloads: every candidate of every problem, and its distance from SOL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from portable import contest as contests
+from portable import engine, explaining, machine, records, registry
+from portable.op import Problem
+from portable.text import share, time_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from portable.records import Record
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Benched:
+    """One problem of a workload, measured.
+
+    Attributes:
+        problem: what was computed.
+        weight: calls per unit of the workload.
+        note: which layer it is.
+        result: what the contest found.
+        chosen: name of the candidate that a call would have run on before this measurement.
+    """
+
+    problem: Problem
+    weight: float
+    note: str
+    result: contests.Result
+    chosen: str
+
+
+@dataclass(slots=True)
+class WorkloadBench:
+    """A workload, measured.
+
+    Attributes:
+        name: of the workload.
+        covered: share of the workload's roofline time that the measured problems stand for.
+        unmapped: ops of the workload that `portable` does not have, with their share.
+        problems: the measured ones, by share.
+    """
+
+    name: str
+    covered: float
+    unmapped: dict[str, float]
+    problems: list[Benched] = field(default_factory=list)
+
+
+def bench(
+    names: Sequence[str],
+    *,
+    ops: Sequence[str] | None = None,
+    device: str = "cpu",
+    backends: Sequence[str] | None = None,
+    share: float = 0.9,
+    limit: int = 24,
+    budget: float = 1.5,
+    scale: str = "cpu",
+    slowest: float = float("inf"),
+    progress: Progress | None = None,
+) -> dict[str, WorkloadBench]:
+    """Measure the weightiest problems of workloads; every record goes to the store.
+
+    Raises:
+        UnknownNameError: no such workload, op, device or backend.
+    """
+    from portable import workloads
+
+    for name in ops or ():
+        registry.op(name)
+    for name in backends or ():
+        registry.backend(name.partition("[")[0])
+    chosen = {}
+    for name in names:
+        loaded = workloads.load(name)
+        chosen[name] = workloads.select(loaded, share=share, limit=limit, scale=scale, ops=ops)
+    total = sum(len(s.problems) for s in chosen.values())
+    done, found = 0, {}
+    for name, selection in chosen.items():
+        found[name] = here = WorkloadBench(name, selection.share, dict(selection.unmapped))
+        for entry in selection.problems:
+            if progress is not None:
+                progress(done, total, f"{name}: {entry.note or entry.problem.op}")
+            choice = _choice(entry.problem, device)
+            result = contests.contest(
+                entry.problem, device=device, budget=budget, backends=backends, slowest=slowest
+            )
+            records.default_store().add(result.records)
+            here.problems.append(Benched(entry.problem, entry.weight, entry.note, result, choice))
+            done += 1
+    engine.refresh()
+    return found
+
+
+def _choice(problem: Problem, device: str) -> str:
+    candidate = explaining.of_problem(problem, device).choice
+    return candidate.name if candidate else "-"
+
+
+def write(path: str, benches: Iterable[WorkloadBench]) -> int:
+    """All records as JSON lines; returns their number."""
+    found: list[Record] = [r for b in benches for p in b.problems for r in p.result.records]
+    return records.write_jsonl(path, found)
+
+
+def table(name: str, bench: WorkloadBench) -> Table:
+    """Every problem with every candidate's time, SOL share and roof share."""
+    from rich.table import Table
+
+    missing = ", ".join(f"{op} {share(s)}" for op, s in bench.unmapped.items())
+    title = f"{name}: {len(bench.problems)} problems, {share(bench.covered)} of its roofline time"
+    view = Table(
+        "problem", "share", "backend", "median", "±", "of SOL", "of roof", "binds", "",
+        title=title + (f"; no op of ours for {missing}" if missing else ""), box=None,
+    )  # fmt: skip
+    for row in bench.problems:
+        _add_problem(view, row)
+    return view
+
+
+def _add_problem(view: Table, row: Benched) -> None:
+    cost = registry.op(row.problem.op).cost(row.problem)
+    ordered = sorted(row.result.records, key=lambda r: r.time)
+    first = True
+    for record in ordered:
+        physical = machine.device(record.device.id)
+        sol, roof = physical.speed_of_light(cost), physical.roof_time(cost)
+        label = f"{row.problem.op} {row.note}".strip() if first else ""
+        marks = " ".join(_marks(record, row, ordered))
+        name = candidate_name(record)
+        if record.samples:
+            view.add_row(
+                label, f"x{row.weight:g}" if first else "", name, time_text(record.time),
+                share(record.spread), share(sol.time / record.time) if sol else "-",
+                share(roof / record.time) if roof else "-", sol.bound_by if sol else "-", marks,
+            )  # fmt: skip
+        else:
+            view.add_row(label, "", name, record.status, "", "", "", "", record.reason[:60])
+        first = False
+
+
+def candidate_name(record: Record) -> str:
+    """The candidate's name: backend, with the runtime where there is one."""
+    return f"{record.backend}[{record.runtime}]" if record.runtime else record.backend
+
+
+def _marks(record: Record, row: Benched, ordered: Sequence[Record]) -> list[str]:
+    marks = []
+    if candidate_name(record) == row.chosen:
+        marks.append("<- chosen")
+    if record is ordered[0]:
+        marks.append("best")
+    if record.cache == "warm":
+        marks.append("warm")
+    if record.status != "ok":
+        marks.append(record.status)
+    return marks
