@@ -204,8 +204,8 @@ def _library_streams(device: str) -> list[Reading]:
 
 def _latency_readings(device: str) -> list[Reading]:
     """Least time [s] of a call on almost no data, by candidate."""
-    problem = registry.op("sum").bind({"x": TensorSpec((8,), "float32")}, {"axis": None,
-                                                                           "keepdims": False})  # fmt: skip
+    params = {"axis": None, "keepdims": False}
+    problem = registry.op("sum").bind({"x": TensorSpec((8,), "float32")}, params)
     result = contest.contest(problem, device=device, budget=0.5)
     return [(f"{r.backend} sum of 8", list(r.samples)) for r in result.records if r.ok]
 

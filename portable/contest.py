@@ -71,6 +71,7 @@ def contest(
     budget: float = 1.0,
     backends: Sequence[str] | None = None,
     all_configs: bool = False,
+    only: Sequence[tuple[str, Config]] | None = None,
     cache: str | None = None,
     slowest: float = math.inf,
     seed: int = 0,
@@ -84,6 +85,7 @@ def contest(
         budget: [s] for the timing of all entrants together.
         backends: names of the candidates to let in; None lets everybody in.
         all_configs: every config of every candidate, instead of the one expected to be best.
+        only: just these (candidate, config) pairs, whatever is expected of them.
         cache: "cold" or "warm"; None: cold, but warm for problems under 64 KiB.
         slowest: candidates expected to take this many times the best expected time are left out.
         seed: of values and order.
@@ -97,7 +99,8 @@ def contest(
     inputs = arrays.look_at(_with_absent(op, problem, data.sets[0]), op.operand_names)
     eligible, refused = selector.candidates(op, problem, inputs, wishes)
     result = Result(problem, skipped={c.name: "; ".join(c.refused) for c in refused})
-    entrants = _entrants(op, problem, inputs, eligible, backends, all_configs, slowest, result)
+    wanted = only or _wanted(problem, eligible, backends, all_configs, slowest, result)
+    entrants = _entrants(op, problem, inputs, eligible, wanted, result)
     right = _checked(op, problem, data, entrants, result)
     if right:
         result.samples = measure.measure(
@@ -167,17 +170,16 @@ def _with_absent(op: Op, problem: Problem, present: Sequence[Any]) -> tuple[Any,
     return tuple(by_name.get(name) for name in op.operand_names)
 
 
-def _entrants(
-    op: Op,
+def _wanted(
     problem: Problem,
-    inputs: arrays.Inputs,
     eligible: Sequence[Candidate],
     backends: Sequence[str] | None,
     all_configs: bool,
     slowest: float,
     result: Result,
-) -> list[Entrant]:
-    found = []
+) -> list[tuple[str, Config]]:
+    """Who is let in, by name and config."""
+    found: list[tuple[str, Config]] = []
     limit = slowest * min((_expected(c) for c in eligible), default=math.inf)
     for candidate in eligible:
         if backends is not None and not {candidate.name, candidate.backend} & set(backends):
@@ -186,16 +188,41 @@ def _entrants(
             ratio = slowest * _expected(candidate) / limit
             result.skipped[candidate.name] = f"expected {ratio:.0f} times slower than the best"
             continue
-        for config in _configs(candidate, problem) if all_configs else [candidate.config]:
-            entrant = replace(candidate, config=config)
-            try:
-                kernel = selector.build(op, problem, entrant)
-            except Exception as error:
-                result.records.append(_failure(problem, entrant, _status(error), error))
-                continue
-            name = entrant.name + (f" {evidence.config_key(config)}" if all_configs else "")
-            found.append(Entrant(name, entrant, engine.join(kernel, entrant, inputs)))
+        configs = _configs(candidate, problem) if all_configs else [candidate.config]
+        found += [(candidate.name, config) for config in configs]
     return found
+
+
+def _entrants(
+    op: Op,
+    problem: Problem,
+    inputs: arrays.Inputs,
+    eligible: Sequence[Candidate],
+    wanted: Sequence[tuple[str, Config]],
+    result: Result,
+) -> list[Entrant]:
+    """Those wanted, built; who does not build or pass the gate becomes a record."""
+    by_name = {c.name: c for c in eligible}
+    found = []
+    for name, config in wanted:
+        entrant = replace(by_name[name], config=config)
+        try:
+            kernel = selector.build(op, problem, entrant)
+        except Exception as error:
+            result.records.append(_failure(problem, entrant, _status(error), error))
+            continue
+        found.append(Entrant(_label(name, config), entrant, engine.join(kernel, entrant, inputs)))
+    return found
+
+
+def _label(name: str, config: Config) -> str:
+    return f"{name} {evidence.config_key(config)}" if config else name
+
+
+def entrant_name(record: Record) -> str:
+    """The name under which a record's samples stand in a Result."""
+    name = f"{record.backend}[{record.runtime}]" if record.runtime else record.backend
+    return _label(name, record.config)
 
 
 def _expected(candidate: Candidate) -> float:

@@ -85,6 +85,8 @@ def plan(op: Op, arrays: tuple[Any, ...], params: Any, settings: Settings, key: 
 def build(op: Op, arrays: tuple[Any, ...], params: Any, settings: Settings) -> Plan:
     """Look, bind, choose, compile and join the conversions."""
     inputs, problem = bind_problem(op, arrays, params, settings)
+    if settings.policy == "tune" and not inputs.constraints:
+        importlib.import_module("portable.tuning").tune_here(problem, inputs.device)
     choice = selector.choose(op, problem, inputs, settings)
     run = join(choice.kernel, choice.candidate, inputs)
     if any(x is None for x in arrays):
@@ -254,6 +256,13 @@ def bind(name: str, *args: Any, **kwargs: Any) -> Bound:
     built = build(op, arrays, params, current.get())
     keys = tuple(KEYS[type(x)] for x in arrays)
     return Bound(built, keys, tuple([KEYS[type(x)](x) for x in arrays]))
+
+
+def refresh_evidence() -> None:
+    """New records: the next misses read them; plans that stand keep standing."""
+    from portable import evidence
+
+    evidence.forget()
 
 
 def refresh() -> None:

@@ -94,6 +94,12 @@ _MORE = [
 _DOUBLE = [_mm(512, 512, 512, _D), _mm(1, 2048, 2048, _D), _mm(64, 64, 64, _D)]
 _LARGE = [_mm(1024, 1024, 1024, dtype) for dtype in (_F, _B, _H)]
 
-PROBES: tuple[Probe, ...] = tuple(
-    [*_MATMULS, *_LINEARS, *_ATTENTION, *_ROWS, *_MORE, *_DOUBLE, *_LARGE]
+PROBES: tuple[Probe, ...] = (
+    *_MATMULS,
+    *_LINEARS,
+    *_ATTENTION,
+    *_ROWS,
+    *_MORE,
+    *_DOUBLE,
+    *_LARGE,
 )

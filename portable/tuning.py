@@ -1,0 +1,220 @@
+"""Tuning: measure candidates and configs where a workload's time is, and remember.
+
+Each problem gets a share of the budget in proportion to its weighted expected time. A first round
+tries every config of every candidate; a final times the best few against each other, interleaved
+and paired. What is inside the noise goes to the safer one: the first in order of preference.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from portable import contest as contests
+from portable import engine, explaining, frozen, measure, records, registry
+from portable.op import Problem
+from portable.records import Record
+from portable.settings import current
+from portable.text import time_text
+
+Progress = Callable[[int, int, str], None]
+
+LEAST = 0.15
+"""Seconds a problem gets at least, however light it is."""
+FINALISTS = 3
+SLOWEST = 8.0
+"""Candidates expected to take this many times the best are not tried while tuning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """One problem, tuned.
+
+    Attributes:
+        problem: the problem.
+        weight: calls.
+        before: name and expected time [s] of the choice before.
+        record: the best record now; None when nobody ran it.
+    """
+
+    problem: Problem
+    weight: float
+    before: tuple[str, float]
+    record: Record | None
+
+
+@dataclass(slots=True)
+class TuneResult:
+    """What a tuning run found.
+
+    Attributes:
+        tuned: per problem, in the order tuned.
+        skipped: problems that the budget did not reach.
+        seconds: time taken.
+    """
+
+    tuned: list[Tuned] = field(default_factory=list)
+    skipped: int = 0
+    seconds: float = 0.0
+
+    def rows(self) -> list[list[str]]:
+        """(problem, chosen, time, choice before, config) as text."""
+        found = []
+        for t in self.tuned:
+            name = _name(t.record) if t.record else "nobody"
+            config = " ".join(f"{k}={v}" for k, v in t.record.config.items()) if t.record else ""
+            spent = time_text(t.record.time) if t.record else "-"
+            found.append([str(t.problem), name, spent, t.before[0], config])
+        return found
+
+    def summary(self) -> str:
+        """One sentence."""
+        changed = sum(1 for t in self.tuned if t.record and _name(t.record) != t.before[0])
+        left = f"; {self.skipped} problems were not reached" if self.skipped else ""
+        return (
+            f"{len(self.tuned)} problems tuned in {self.seconds:.0f} s, {changed} choices "
+            f"changed{left}"
+        )
+
+    def freeze(self, path: str) -> int:
+        """Write the choices to a file for `using(choices=...)`; returns their number."""
+        rows = [
+            (t.problem, frozen.Frozen(_name(t.record), dict(t.record.config)))
+            for t in self.tuned
+            if t.record
+        ]
+        return frozen.save(path, rows)
+
+
+def tune(
+    problems: Any,
+    *,
+    device: str = "cpu",
+    budget: float = 60.0,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> TuneResult:
+    """Tune problems, the ones with the largest weighted expected time first.
+
+    Args:
+        problems: name or file of a workload, or an iterable of Problem or (Problem, weight).
+        device: where the data lives.
+        budget: time box [s].
+        seed: of values and of the order of trials.
+        progress: called with (problems done, problems in all, what is tried).
+
+    An interruption (KeyboardInterrupt) keeps what was learned so far and is raised.
+    """
+    weighted = _weighted(problems)
+    start = time.monotonic()
+    explained = [(p, w, explaining.of_problem(p, device)) for p, w in weighted]
+    loads = [w * (e.choice.estimate.time if e.choice and e.choice.estimate else 0.0)
+             for _, w, e in explained]  # fmt: skip
+    order = sorted(range(len(explained)), key=lambda i: -loads[i])
+    total = sum(loads) or 1.0
+    done = TuneResult()
+    try:
+        for turn, index in enumerate(order):
+            left = budget - (time.monotonic() - start)
+            if left <= 0:
+                done.skipped = len(order) - turn
+                break
+            problem, weight, explained_now = explained[index]
+            fair = max(budget * loads[index] / total, LEAST)
+            if progress is not None:
+                progress(turn, len(order), str(problem))
+            before = _before(explained_now)
+            record = tune_problem(problem, device=device, budget=min(fair, left), seed=seed)
+            done.tuned.append(Tuned(problem, weight, before, record))
+    finally:
+        engine.refresh()
+    done.seconds = time.monotonic() - start
+    return done
+
+
+def tune_problem(
+    problem: Problem, *, device: str = "cpu", budget: float = 1.0, seed: int = 0
+) -> Record | None:
+    """Try every config, then time the best few against each other; keep all records.
+
+    Returns the record of the winner, the first in order of preference among those the noise
+    does not tell apart.
+    """
+    store = records.default_store()
+    first = contests.contest(
+        problem, device=device, budget=budget * 0.6, all_configs=True, slowest=SLOWEST, seed=seed
+    )
+    finalists = _finalists(first)
+    store.add([r for r in first.records if r.ok is False])
+    if not finalists:
+        return None
+    final = contests.contest(
+        problem, device=device, budget=budget * 0.4, only=finalists, seed=seed + 1
+    )
+    store.add(final.records)
+    order = sorted(final.samples, key=lambda n: -_priority(n))
+    winner = measure.fastest(final.samples, order)
+    by_name = {contests.entrant_name(r): r for r in final.records}
+    return by_name.get(winner) if winner else None
+
+
+def _finalists(first: contests.Result) -> list[tuple[str, dict[str, Any]]]:
+    """(candidate, config) of the best few: of each candidate its best config, then the fastest."""
+    best: dict[str, Record] = {}
+    for record in sorted((r for r in first.records if r.ok), key=lambda r: r.time):
+        best.setdefault(_name(record), record)
+    return [(name, dict(r.config)) for name, r in list(best.items())[:FINALISTS]]
+
+
+def _priority(entrant: str) -> int:
+    return registry.backend(entrant.partition("[")[0].partition(" ")[0]).priority
+
+
+def _before(explained: explaining.Explanation) -> tuple[str, float]:
+    choice = explained.choice
+    if choice is None or choice.estimate is None:
+        return ("nobody", 0.0)
+    return (choice.name, choice.estimate.time)
+
+
+def _weighted(problems: Any) -> list[tuple[Problem, float]]:
+    if isinstance(problems, str):
+        from portable import workloads
+
+        loaded = workloads.load(problems)
+        return [(e.problem, e.weight) for e in workloads.select(loaded).problems]
+    merged: dict[Problem, float] = {}
+    items: Iterable[Any] = problems
+    for item in items:
+        problem, weight = item if isinstance(item, tuple) else (item, 1.0)
+        merged[problem] = merged.get(problem, 0.0) + float(weight)
+    return list(merged.items())
+
+
+def tune_workloads(
+    names: Sequence[str],
+    *,
+    device: str = "cpu",
+    budget: float = 60.0,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> TuneResult:
+    """Tune several workloads as one: each counts alike, whatever its unit of weight."""
+    merged: dict[Problem, float] = {}
+    for name in names:
+        for problem, weight in _weighted(name):
+            merged[problem] = merged.get(problem, 0.0) + weight
+    return tune(merged.items(), device=device, budget=budget, seed=seed, progress=progress)
+
+
+def tune_here(problem: Problem, device: str) -> None:
+    """policy="tune": measure a problem at first sight, inside the user's call."""
+    if current.get().backend is None:
+        tune_problem(problem, device=device, budget=1.0)
+        engine.refresh_evidence()
+
+
+def _name(record: Record) -> str:
+    return f"{record.backend}[{record.runtime}]" if record.runtime else record.backend
