@@ -43,17 +43,12 @@ def apply(name: str | None, x: Array) -> Array:
         if name == "relu":
             return np.where(np.isnan(x), x, np.maximum(x, 0.0))
         if name == "gelu":
-            return _times(x, 0.5 * _erfc(-x / math.sqrt(2.0)))
+            return np.asarray(x * (0.5 * _erfc(-x / math.sqrt(2.0))))
         if name == "gelu_tanh":
             inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
             # (1 + tanh t) / 2 = 1 / (1 + exp(-2t)): no cancellation for negative t.
-            return _times(x, 1 / (1 + np.exp(-2 * inner)))
-        return _times(x, 1 / (1 + np.exp(-x)))
-
-
-def _times(x: Array, gate: Array) -> Array:
-    """x * gate; a shut gate gives -0, also for x = -inf (the limit, where IEEE has NaN)."""
-    return np.where((gate == 0) & ~np.isnan(x), -0.0, x * gate)
+            return np.asarray(x * (1 / (1 + np.exp(-2 * inner))))
+        return np.asarray(x * (1 / (1 + np.exp(-x))))
 
 
 def _erfc(x: Array) -> Array:

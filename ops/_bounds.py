@@ -37,6 +37,11 @@ def wide(array: Array) -> Array:
     return array.astype(np.float64)
 
 
+def underflow(dtype: str) -> float:
+    """What a value of the dtype may lose near zero."""
+    return _UNDERFLOW[dtype]
+
+
 def u_acc(problem: Problem) -> float:
     """Round-off of the type in which sums of the first operand accumulate."""
     return dtypes.roundoff(dtypes.accumulator(problem.dtype))
@@ -77,7 +82,7 @@ def bound(
         dtype: of the result.
         reference: in float64.
         worst: allowed error per element before the last rounding.
-        typical: RMS-like error per element before the last rounding; None takes worst / 4.
+        typical: RMS-like error per element before the last rounding; None takes worst / 2.
         stages: absolute values of intermediates that may be rounded to `dtype`, times the
             sensitivity of the result to them.
     """
@@ -92,12 +97,12 @@ def bound(
         scale = _mean_square(rounded[0])
         if scale == 0.0:
             return Bound(absolute)
-        usual = error / 4 if typical is None else np.where(finite, typical, 0.0)
+        usual = error / 2 if typical is None else np.where(finite, typical, 0.0)
         square = _mean_square(usual) + tiny**2
         if dtype in _DECLARED_RMS:
             square += _DECLARED_RMS[dtype] ** 2 * sum(map(_mean_square, rounded))
         else:
-            square += sum(_rounding_square(u, values) for values in rounded)
+            square += sum(_rounding_square(dtype, values) for values in rounded)
         return Bound(absolute, math.sqrt(square / scale))
 
 
@@ -105,16 +110,18 @@ def _mean_square(values: Array) -> float:
     return float(np.mean(np.square(values))) if values.size else 0.0
 
 
-def _rounding_square(u: float, values: Array) -> float:
+def _rounding_square(dtype: str, values: Array) -> float:
     """Mean square error of rounding `values`: (0.65 u)^2 of many, up to u^2 of a few."""
     square = _mean_square(values)
     if square == 0.0:
         return 0.0
-    # How many elements take part: heavy ones count for less, equal ones (in a sample) as one.
+    # How many errors average out: heavy elements count for less, and elements that round to the
+    # same number (in a sample) as one.
     fourth = float(np.mean(np.square(np.square(values / math.sqrt(square)))))
     sample = values.ravel()[:: max(1, values.size // 4096)]
-    parts = max(1.0, values.size / fourth * np.unique(sample).size / sample.size)
-    return min(1.03, 0.42 + 1 / math.sqrt(parts)) * u**2 * square
+    distinct = np.unique(sample.astype(dtypes.numpy_dtype(dtype)).astype(np.float64)).size
+    parts = min(values.size / fourth, distinct)
+    return min(1.03, 0.42 + 1 / math.sqrt(parts)) * dtypes.roundoff(dtype) ** 2 * square
 
 
 def whole(

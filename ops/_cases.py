@@ -67,3 +67,28 @@ def row_cases(
             case(f"fill {fill} long", x=x(3, 2000, fill=fill), params=base, level="hostile")
         )
     return found
+
+
+def elementwise_cases(
+    names: tuple[str, ...], params: dict[str, Any], prefix: str = ""
+) -> list[Case]:
+    """Cases of an op that works element by element on operands of one shape."""
+
+    def make(
+        name: str, shape: tuple[int, ...], level: str, fill: str = "normal", layout: str = ""
+    ) -> Case:
+        first = {names[0]: x(*shape, fill=fill, layout=layout or "contiguous")}
+        rest = {n: x(*shape, layout=layout or "contiguous") for n in names[1:]}
+        operands: dict[str, Any] = first | rest
+        return case(prefix + name, params=params, level=level, **operands)
+
+    shapes: tuple[tuple[tuple[int, ...], str], ...] = (
+        ((), "core"), ((1,), "core"), ((0,), "core"), ((131,), "core"), ((64, 64), "core"),
+        ((3, 5, 7, 11), "core"), ((211, 293), "full"), ((4099,), "full"), ((2, 0, 3), "core"),
+    )  # fmt: skip
+    found = [make("x".join(map(str, s)) or "0-d", s, level) for s, level in shapes]
+    for layout in LAYOUTS:
+        found.append(make(layout, (19, 33), "core", layout=layout))
+        found.append(make(f"{layout} 3-d", (3, 5, 18), "full", layout=layout))
+    found += [make(f"fill {fill}", (7, 129), "hostile", fill) for fill in (*FILLS, "normal*10")]
+    return found

@@ -156,6 +156,8 @@ def cases() -> Sequence[Case]:
                     bias=x(15),
                     params=params,
                     level="hostile",
+                    # An unfused f16 implementation overflows before silu brings it back.
+                    dtypes=() if activation is None else ("float64", "float32", "bfloat16"),
                 )
             )
     return found
