@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -164,3 +165,27 @@ def _marks(record: Record, row: Benched, ordered: Sequence[Record]) -> list[str]
     if record.status != "ok":
         marks.append(record.status)
     return marks
+
+
+def regret(row: Benched) -> float | None:
+    """Time of the chosen candidate over the best one's; None when it was not timed."""
+    times = _times(row)
+    return times[row.chosen] / min(times.values()) if row.chosen in times else None
+
+
+def against(row: Benched, name: str) -> float | None:
+    """Time of one candidate over the chosen one's: what choosing gains over "always this one"."""
+    times = _times(row)
+    if name not in times or row.chosen not in times:
+        return None
+    return times[name] / times[row.chosen]
+
+
+def _times(row: Benched) -> dict[str, float]:
+    """Best time by candidate, of those that were right."""
+    found: dict[str, float] = {}
+    for record in row.result.records:
+        if record.samples and record.status in ("ok", "bound_violated"):
+            name = candidate_name(record)
+            found[name] = min(record.time, found.get(name, math.inf))
+    return found
