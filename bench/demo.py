@@ -16,7 +16,7 @@ from collections import Counter
 
 from rich.console import Console
 
-from portable import benching, calibrate, registry
+from portable import benching, calibrate, contest, registry
 from portable.cli import doctor
 from portable.cli_measure import progress_bar
 
@@ -59,7 +59,7 @@ def verdict(benches) -> str:
     """How often each backend was chosen, the price of being wrong, and of never choosing."""
     problems = [p for b in benches for p in b.problems if p.result.best() is not None]
     chosen = Counter(p.chosen for p in problems)
-    best = Counter(benching.candidate_name(p.result.best()) for p in problems)
+    best = Counter(contest.candidate_name(p.result.best()) for p in problems)
     lines = ["chosen: " + ", ".join(f"{n} {c}x" for n, c in chosen.most_common())]
     lines.append("best:   " + ", ".join(f"{n} {c}x" for n, c in best.most_common()))
     regrets = [benching.regret(p) for p in problems]
@@ -67,7 +67,7 @@ def verdict(benches) -> str:
     if known:
         lines.append(f"regret of the choices: geometric mean {geometric(known):.3f}, "
                      f"worst {max(known):.2f} over {len(known)} problems")  # fmt: skip
-    for name in sorted({benching.candidate_name(r) for p in problems for r in p.result.records}):
+    for name in sorted({contest.candidate_name(r) for p in problems for r in p.result.records}):
         ratios = [benching.against(p, name) for p in problems]
         ran = [r for r in ratios if r is not None]
         lines.append(

@@ -137,7 +137,7 @@ def _add_problem(view: Table, row: Benched) -> None:
         sol, roof = physical.speed_of_light(cost), physical.roof_time(cost)
         label = f"{row.problem.op} {row.note}".strip() if first else ""
         marks = " ".join(_marks(record, row, ordered))
-        name = candidate_name(record)
+        name = contests.candidate_name(record)
         if record.samples:
             view.add_row(
                 label, f"x{row.weight:g}" if first else "", name, time_text(record.time),
@@ -149,14 +149,9 @@ def _add_problem(view: Table, row: Benched) -> None:
         first = False
 
 
-def candidate_name(record: Record) -> str:
-    """The candidate's name: backend, with the runtime where there is one."""
-    return f"{record.backend}[{record.runtime}]" if record.runtime else record.backend
-
-
 def _marks(record: Record, row: Benched, ordered: Sequence[Record]) -> list[str]:
     marks = []
-    if candidate_name(record) == row.chosen:
+    if contests.candidate_name(record) == row.chosen:
         marks.append("<- chosen")
     if record is ordered[0]:
         marks.append("best")
@@ -186,6 +181,6 @@ def _times(row: Benched) -> dict[str, float]:
     found: dict[str, float] = {}
     for record in row.result.records:
         if record.samples and record.status in ("ok", "bound_violated"):
-            name = candidate_name(record)
+            name = contests.candidate_name(record)
             found[name] = min(record.time, found.get(name, math.inf))
     return found

@@ -221,8 +221,12 @@ def _label(name: str, config: Config) -> str:
 
 def entrant_name(record: Record) -> str:
     """The name under which a record's samples stand in a Result."""
-    name = f"{record.backend}[{record.runtime}]" if record.runtime else record.backend
-    return _label(name, record.config)
+    return _label(candidate_name(record), record.config)
+
+
+def candidate_name(record: Record) -> str:
+    """The candidate a record is of: its backend, with the runtime where there is one."""
+    return f"{record.backend}[{record.runtime}]" if record.runtime else record.backend
 
 
 def _expected(candidate: Candidate) -> float:

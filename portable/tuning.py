@@ -63,7 +63,7 @@ class TuneResult:
         """(problem, chosen, time, choice before, config) as text."""
         found = []
         for t in self.tuned:
-            name = _name(t.record) if t.record else "nobody"
+            name = contests.candidate_name(t.record) if t.record else "nobody"
             config = " ".join(f"{k}={v}" for k, v in t.record.config.items()) if t.record else ""
             spent = time_text(t.record.time) if t.record else "-"
             found.append([str(t.problem), name, spent, t.before[0], config])
@@ -71,7 +71,9 @@ class TuneResult:
 
     def summary(self) -> str:
         """One sentence."""
-        changed = sum(1 for t in self.tuned if t.record and _name(t.record) != t.before[0])
+        changed = sum(
+            1 for t in self.tuned if t.record and contests.candidate_name(t.record) != t.before[0]
+        )
         left = f"; {self.skipped} problems were not reached" if self.skipped else ""
         return (
             f"{len(self.tuned)} problems tuned in {self.seconds:.0f} s, {changed} choices "
@@ -81,7 +83,7 @@ class TuneResult:
     def freeze(self, path: str) -> int:
         """Write the choices to a file for `using(choices=...)`; returns their number."""
         rows = [
-            (t.problem, frozen.Frozen(_name(t.record), dict(t.record.config)))
+            (t.problem, frozen.Frozen(contests.candidate_name(t.record), dict(t.record.config)))
             for t in self.tuned
             if t.record
         ]
@@ -156,7 +158,7 @@ def tune_problem(
     store.add(final.records)
     order = sorted(final.samples, key=lambda n: -_priority(n))
     winner = measure.fastest(final.samples, order)
-    by_name = {contests.entrant_name(r): r for r in final.records}
+    by_name = {contests.entrantcontests.candidate_name(r): r for r in final.records}
     return by_name.get(winner) if winner else None
 
 
@@ -164,7 +166,7 @@ def _finalists(first: contests.Result) -> list[tuple[str, dict[str, Any]]]:
     """(candidate, config) of the best few: of each candidate its best config, then the fastest."""
     best: dict[str, Record] = {}
     for record in sorted((r for r in first.records if r.ok), key=lambda r: r.time):
-        best.setdefault(_name(record), record)
+        best.setdefault(contests.candidate_name(record), record)
     return [(name, dict(r.config)) for name, r in list(best.items())[:FINALISTS]]
 
 
@@ -214,7 +216,3 @@ def tune_here(problem: Problem, device: str) -> None:
     if current.get().backend is None:
         tune_problem(problem, device=device, budget=1.0)
         engine.refresh_evidence()
-
-
-def _name(record: Record) -> str:
-    return f"{record.backend}[{record.runtime}]" if record.runtime else record.backend
