@@ -1,0 +1,45 @@
+"""torch.matmul: oneDNN, MKL, cuBLAS. Half types on a CPU without units for them: in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from portable.backend import Config, Kernel
+from portable.backends.torch._guard import guarded
+from portable.backends.torch._support import float_reasons, half_configs
+from portable.device import Device
+from portable.op import Problem
+
+DIFFERENTIABLE = True
+TRACEABLE = True
+_CPU_INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
+
+
+def why_not(problem: Problem, device: Device) -> list[str]:
+    """Integers on the CPU only; no bool and no unsigned types but uint8."""
+    if problem.dtype in ("float64", "float32", "float16", "bfloat16"):
+        return float_reasons(problem, device)
+    if device.id != "cpu":
+        return [f"dtype is {problem.dtype} (torch multiplies only floats on {device.id})"]
+    if problem.dtype not in _CPU_INTEGERS:
+        return [f"dtype is {problem.dtype} (takes floats, {', '.join(_CPU_INTEGERS)})"]
+    return []
+
+
+def configs(problem: Problem, device: Device) -> Sequence[Config]:
+    """{"widen": ...} for half types on the CPU."""
+    return half_configs(problem, device)
+
+
+def compile(problem: Problem, device: Device, config: Config) -> Kernel:
+    """torch.matmul itself, guarded against global modes that lower precision."""
+    if not config.get("widen"):
+        return guarded(torch.matmul, problem, device)
+
+    def widened(a: Any, b: Any) -> Any:
+        return torch.matmul(a.float(), b.float()).to(a.dtype)
+
+    return guarded(widened, problem, device)
