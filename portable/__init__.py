@@ -22,5 +22,18 @@ from portable.api import speed_of_light as speed_of_light
 from portable.api import tune as tune
 from portable.api import unregister as unregister
 from portable.api import using as using
+from portable.ops.add_rms_norm import add_rms_norm as add_rms_norm
+from portable.ops.attention import attention as attention
+from portable.ops.gelu import gelu as gelu
+from portable.ops.layer_norm import layer_norm as layer_norm
+from portable.ops.linear import linear as linear
+from portable.ops.log_softmax import log_softmax as log_softmax
+from portable.ops.matmul import matmul as matmul
+from portable.ops.max import max as max
+from portable.ops.mean import mean as mean
+from portable.ops.rms_norm import rms_norm as rms_norm
+from portable.ops.softmax import softmax as softmax
+from portable.ops.sum import sum as sum
+from portable.ops.swiglu import swiglu as swiglu
 
 __version__ = "0.1.0"

@@ -160,6 +160,8 @@ def _conversions() -> dict[str, float]:
     if isinstance(here, dict):
         return here
     file = resources.files("portable.hwdb") / "priors" / "conversions.json"
+    if not file.is_file():
+        return {}
     return dict(json.loads(file.read_text(encoding="utf-8"))["seconds"])
 
 

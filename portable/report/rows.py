@@ -23,7 +23,7 @@ NATIVE = "vendor library"
 """The porting path whose best time is the native baseline T_b."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Place:
     """One device of one machine, as its records describe it.
 
@@ -48,7 +48,7 @@ class Place:
     roofs: Roofs | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Row:
     """One fact. Times in seconds; None where a figure has no meaning.
 
@@ -467,25 +467,19 @@ def _score(row: Row) -> roofline.Score:
 
 
 def _mark_headlines(group: Sequence[Row]) -> None:
+    """One row per candidate: its fastest config in the cache state that all are compared in."""
     cold = any(r.ok and r.record.cache == "cold" for r in group)
-    usual = [r for r in group if r.record.cache == ("cold" if cold else "warm")]
+    cache = "cold" if cold else "warm"
     by_candidate: dict[str, list[Row]] = {}
     for row in group:
         by_candidate.setdefault(row.candidate, []).append(row)
     for rows in by_candidate.values():
-        mine = [r for r in rows if r in usual] if len(rows) > 1 else rows
-        if mine and mine[0].time is not None and mine[0].record.cache != usual_cache(usual):
-            continue  # timed in another cache state than the rest: not comparable
-        right = [r for r in mine if r.ok]
-        if right:
-            min(right, key=_time).headline = True
-        elif mine or rows:
-            (mine or rows)[0].headline = True
-
-
-def usual_cache(rows: Sequence[Row]) -> str:
-    """Cache state of a group of rows."""
-    return rows[0].record.cache if rows else "cold"
+        right = [r for r in rows if r.ok]
+        comparable = [r for r in right if r.record.cache == cache]
+        if comparable:
+            min(comparable, key=_time).headline = True
+        elif not right:
+            rows[0].headline = True
 
 
 def _time(row: Row) -> float:

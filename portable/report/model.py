@@ -1,0 +1,160 @@
+"""A report: all facts and what follows from them, without any view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from portable import registry
+from portable.op import Problem
+from portable.records import Record
+from portable.records.record import utc_now
+from portable.report import portability, projection, ranking
+from portable.report import weights as weighting
+from portable.report.baseline import TOLERANCE, Change, compare
+from portable.report.prices import Price
+from portable.report.projection import Projected
+from portable.report.ranking import Ranking
+from portable.report.rows import Place, Row, build_rows
+from portable.report.weights import Weights
+
+Choices = Mapping[Problem, str]
+
+
+@dataclass(slots=True)
+class Report:
+    """What every view shows.
+
+    Attributes:
+        title: of the page.
+        created: UTC, ISO 8601.
+        rows, places: the facts and the measured devices.
+        workloads: what the sums are weighted with; one that counts every problem once where none
+            was given.
+        weighted: whether a workload was given.
+        rankings: one per workload and device.
+        studies: performance portability, one per workload and declared H.
+        projected: devices without records.
+        changes: against a baseline; None when none was given.
+        prices: as given.
+        crosscompile: what was compiled for targets that are not here, as given.
+        port_cost: lines of code by backend and op, as given.
+        absent_ops: ops of this installation that no row has.
+        sources: where the records are from.
+        notes: what went wrong while reading.
+    """
+
+    title: str
+    created: str
+    rows: list[Row]
+    places: list[Place]
+    workloads: list[Weights]
+    weighted: bool
+    rankings: list[Ranking] = field(default_factory=list)
+    studies: list[portability.Study] = field(default_factory=list)
+    projected: list[Projected] = field(default_factory=list)
+    changes: list[Change] | None = None
+    prices: list[Price] = field(default_factory=list)
+    crosscompile: Any = None
+    port_cost: Mapping[str, Mapping[str, int]] | None = None
+    absent_ops: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def headlines(self) -> list[Row]:
+        """One row per problem, device and candidate."""
+        return [row for row in self.rows if row.headline]
+
+    @property
+    def violations(self) -> list[Row]:
+        """Rows below the speed of light: a number behind the bound is wrong."""
+        return [row for row in self.rows if row.status == "bound_violated"]
+
+    @property
+    def regressions(self) -> list[Change]:
+        """Changes for the worse against the baseline."""
+        return [change for change in self.changes or () if change.regression]
+
+
+def build(
+    records: Iterable[Record],
+    *,
+    workloads: Sequence[Weights] | Weights = (),
+    chosen: Choices | None = None,
+    hardware: Sequence[str] = (),
+    platforms: Sequence[str] | None = None,
+    prices: Sequence[Price] = (),
+    baseline: Iterable[Record] | None = None,
+    tolerance: float = TOLERANCE,
+    crosscompile: Any = None,
+    port_cost: Mapping[str, Mapping[str, int]] | None = None,
+    title: str = "Porting gaps and speed of light",
+    sources: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> Report:
+    """A report from records.
+
+    Args:
+        records: of one or several machines.
+        workloads: weights of problems; without any, every measured problem counts once.
+        chosen: name of the candidate that the selector chose, by problem.
+        hardware: entries of the hardware database to project onto.
+        platforms: H of performance portability, device names as in the report or keys of the
+            hardware database; default: every measured device. One that has no records counts as
+            not supported.
+        prices: see `prices.load`.
+        baseline: older records to compare with.
+        tolerance: relative slow-down that is never a regression.
+        crosscompile: data of `portable.crosscompile`, shown as a table.
+        port_cost: lines of code by backend and op.
+        title: of the page.
+        sources: names of the record files.
+        notes: shown under "method".
+
+    Raises:
+        UnknownNameError: unknown hardware.
+    """
+    rows, places = build_rows(records, chosen)
+    given = [workloads] if isinstance(workloads, Weights) else list(workloads)
+    used = given or [weighting.even(rows)]
+    report = Report(
+        title, utc_now(), rows, places, used, bool(given), prices=list(prices),
+        crosscompile=crosscompile, port_cost=port_cost, sources=tuple(sources),
+        notes=tuple(notes),
+    )  # fmt: skip
+    for weights in used:
+        found = (ranking.rank(rows, place, weights) for place in places)
+        report.rankings += [r for r in found if r is not None]
+    report.studies = list(_studies(report, platforms))
+    report.projected = projection.project(hardware, rows, places, used)
+    if baseline is not None:
+        report.changes = compare(build_rows(baseline)[0], rows, tolerance)
+    seen = {row.problem.op for row in rows}
+    report.absent_ops = tuple(op for op in registry.op_names() if op not in seen)
+    return report
+
+
+def _studies(report: Report, names: Sequence[str] | None) -> Iterable[portability.Study]:
+    members = declared(report.places, names)
+    by_driver = portability.drivers(report.rows, report.places)
+    for weights in report.workloads:
+        if not report.rows:
+            return
+        yield portability.study(report.rows, members, weights)
+        if names is None and len(by_driver) > len(members):
+            yield portability.study(report.rows, by_driver, weights)
+
+
+def declared(places: Sequence[Place], names: Sequence[str] | None) -> list[portability.Platform]:
+    """H as declared; a name without records stays a member, so that PP is zero."""
+    if names is None:
+        return portability.devices(places)
+    found = []
+    for name in names:
+        wanted = name.casefold()
+        match = [p for p in places if wanted in (p.label.casefold(), p.hardware.casefold())]
+        place = match[0] if match else Place(name, ("", name), name, "", None, 0)
+        found.append(portability.Platform(place.label, place))
+    return found

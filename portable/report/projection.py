@@ -1,0 +1,163 @@
+"""Devices without records: their speed of light, and times *projected* from what kin reached.
+
+    projected time = T_SOL of the device / efficiency seen on its kin
+
+The efficiency is the median SOL fraction of the best candidate on the nearest measured kin: the
+same op and dtype on the same architecture, else on the same vendor and kind, else on the same kind
+of device, else on anything. How far off the kin is, is part of every projection. A projection is
+an expectation, never a measurement, and views keep the two apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from portable.device import DeviceSpec
+from portable.op import Problem
+from portable.report.ranking import best_of, table_of
+from portable.report.rows import Place, Row, cost_of, short, sol_of
+from portable.report.weights import Weights
+from portable.roofline import SpeedOfLight
+from portable.stats import median
+
+RUNGS = ("same architecture", "same vendor and kind", "same kind of device", "any device: weak")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An efficiency seen on a measured device: the best candidate's SOL fraction."""
+
+    op: str
+    dtype: str
+    place: Place
+    fraction: float
+    launch: float
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """One problem on one device that nobody measured.
+
+    Attributes:
+        problem, label: what is computed.
+        sol: its speed of light there; None where the device has no peak for a dtype.
+        time: projected [s]; None without kin or bound.
+        low, high: [s] by the best and the worst efficiency seen on the kin.
+        basis: one of RUNGS, with what agreed (op and dtype, op, anything).
+    """
+
+    problem: Problem
+    label: str
+    sol: SpeedOfLight | None
+    time: float | None
+    low: float | None
+    high: float | None
+    basis: str
+
+
+@dataclass(slots=True)
+class Projected:
+    """A device without records.
+
+    Attributes:
+        spec: its entry in the hardware database.
+        rows: one per problem.
+        totals: by workload name: (T_SOL, projected time or None, problems without a bound).
+    """
+
+    spec: DeviceSpec
+    rows: list[Projection]
+    totals: dict[str, tuple[float, float | None, int]] = field(default_factory=dict)
+
+
+def project(
+    names: Iterable[str],
+    rows: Sequence[Row],
+    places: Sequence[Place],
+    workloads: Sequence[Weights],
+) -> list[Projected]:
+    """Projections of hardware entries onto all measured problems and those of the workloads.
+
+    Raises:
+        UnknownNameError: the hardware database has no such entry.
+    """
+    from portable import hwdb
+
+    seen = seen_on(rows, places)
+    problems = list(dict.fromkeys([*(p for w in workloads for p in w.calls)]))
+    found = []
+    for name in names:
+        spec = hwdb.get(name)
+        listed = [_projection(p, spec, seen) for p in problems]
+        by_problem = {p.problem: p for p in listed}
+        totals = {w.name: _total(w, by_problem) for w in workloads}
+        found.append(Projected(spec, listed, totals))
+    return found
+
+
+def seen_on(rows: Sequence[Row], places: Sequence[Place]) -> list[Seen]:
+    """SOL fractions of the best candidate of every problem on every measured device."""
+    found = []
+    for place in places:
+        for candidates in table_of(rows, place).values():
+            best = best_of(candidates)
+            if best.sol_fraction:
+                launch = place.roofs.latency if place.roofs else 0.0
+                problem = best.problem
+                found.append(Seen(problem.op, problem.dtype, place, best.sol_fraction, launch))
+    return found
+
+
+def _projection(problem: Problem, spec: DeviceSpec, seen: Sequence[Seen]) -> Projection:
+    sol = sol_of(cost_of(problem), spec)
+    kin, basis = _kin(problem, spec, seen)
+    if sol is None or not kin:
+        reason = f"{spec.name} has no peak for its dtype" if sol is None else "nothing measured"
+        return Projection(problem, short(problem), sol, None, None, None, reason)
+    fractions = [s.fraction for s in kin]
+    return Projection(
+        problem,
+        short(problem),
+        sol,
+        sol.time / median(fractions),
+        sol.time / max(fractions),
+        sol.time / min(fractions),
+        basis,
+    )
+
+
+def _kin(problem: Problem, spec: DeviceSpec, seen: Sequence[Seen]) -> tuple[list[Seen], str]:
+    tests = (
+        lambda p: p.spec.architecture == spec.architecture,
+        lambda p: p.spec.vendor == spec.vendor and p.spec.kind == spec.kind,
+        lambda p: p.spec.kind == spec.kind,
+        lambda p: True,
+    )
+    for rung, near in zip(RUNGS, tests, strict=True):
+        here = [s for s in seen if s.place.spec is not None and near(s.place)]
+        for what, fits in (
+            (f"{problem.op} {problem.dtype}", lambda s: (s.op, s.dtype) == (problem.op, problem.dtype)),
+            (problem.op, lambda s: s.op == problem.op),
+            ("other ops", lambda s: True),
+        ):
+            kin = [s for s in here if fits(s)]
+            if kin:
+                return kin, f"{rung}: {what}, {len(kin)} seen"
+    return [], ""
+
+
+def _total(
+    weights: Weights, rows: dict[Problem, Projection]
+) -> tuple[float, float | None, int]:
+    sol = projected = 0.0
+    missing = 0
+    for problem, calls in weights.calls.items():
+        row = rows[problem]
+        if row.sol is None:
+            missing += 1
+            continue
+        sol += calls * row.sol.time
+        projected += calls * row.time if row.time is not None else math.nan
+    return sol, projected if math.isfinite(projected) else None, missing

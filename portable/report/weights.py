@@ -1,0 +1,76 @@
+"""How often a workload calls each problem: what turns times into "where the time goes"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from portable.op import Problem
+from portable.report.rows import Row, identity
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Calls of each problem per unit of a workload.
+
+    Attributes:
+        name: of the workload.
+        calls: by problem, see `rows.identity`.
+        notes: which layer a problem is.
+        unit: what one unit of the weights is ("prefill of 512 tokens"); "" when not told.
+        tokens: tokens per unit; 0 when the workload has none. For cost per token.
+        covered: share of the workload's roofline time the problems stand for.
+        unmapped: ops that `portable` does not have, with their share of that time.
+    """
+
+    name: str
+    calls: Mapping[Problem, float]
+    notes: Mapping[Problem, str] = field(default_factory=dict)
+    unit: str = ""
+    tokens: float = 0.0
+    covered: float = 1.0
+    unmapped: Mapping[str, float] = field(default_factory=dict)
+
+    def of(self, problem: Problem) -> float:
+        """Calls of a problem; 0 when the workload does not have it."""
+        return self.calls.get(identity(problem), 0.0)
+
+
+def from_mapping(name: str, entries: Mapping[Problem, tuple[float, str]], **more: Any) -> Weights:
+    """Weights from {problem: (calls, note)}; equal problems add up."""
+    return from_entries(name, ((p, w, n) for p, (w, n) in entries.items()), **more)
+
+
+def from_entries(
+    name: str, entries: Iterable[tuple[Problem, float, str]], **more: Any
+) -> Weights:
+    """Weights from (problem, calls, note); equal problems add up.
+
+    Raises:
+        ValueError: a number of calls is not above zero.
+    """
+    calls: dict[Problem, float] = {}
+    notes: dict[Problem, str] = {}
+    for problem, weight, note in entries:
+        if not weight > 0:
+            raise ValueError(f"{problem} has weight {weight!r} (a number of calls > 0 is needed)")
+        key = identity(problem)
+        calls[key] = calls.get(key, 0.0) + weight
+        if note and note not in notes.get(key, ""):
+            notes[key] = f"{notes[key]}, {note}" if key in notes else note
+    return Weights(name, calls, notes, **more)
+
+
+def from_bench(bench: Any) -> Weights:
+    """Weights of a `portable.benching.WorkloadBench`: what was measured of a workload."""
+    entries = ((b.problem, b.weight, b.note) for b in bench.problems)
+    return from_entries(
+        bench.name, entries, covered=bench.covered, unmapped=dict(bench.unmapped),
+        unit=str(getattr(bench, "unit", "")), tokens=float(getattr(bench, "tokens", 0.0)),
+    )  # fmt: skip
+
+
+def even(rows: Sequence[Row]) -> Weights:
+    """Every measured problem once: what stands in where no workload is given."""
+    return Weights("every measured problem once", {identity(r.problem): 1.0 for r in rows})

@@ -1,0 +1,65 @@
+"""Backends that prove which one ran, or that misbehave on purpose."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from portable.backend import BackendBase, Missing
+from portable.device import Device, DeviceInfo
+
+CPU = Device("cpu", DeviceInfo("fake", kind="cpu", units=1))
+
+
+class Fake:
+    """An implementation from one function of NumPy arrays."""
+
+    def __init__(self, run, *, refuse=(), configs=({},), **traits):
+        self.run, self.refuse, self._configs = run, list(refuse), list(configs)
+        self.compiled = self.calls = 0
+        for name, value in traits.items():
+            setattr(self, name, value)
+
+    def why_not(self, problem, device):
+        return self.refuse
+
+    def configs(self, problem, device):
+        return self._configs
+
+    def compile(self, problem, device, config):
+        self.compiled += 1
+
+        def kernel(*arrays):
+            self.calls += 1
+            return self.run(problem, *arrays)
+
+        return kernel
+
+
+class FakeBackend(BackendBase):
+    """A backend of given implementations, by op."""
+
+    path = "reference"
+    families = ("numpy",)
+
+    def __init__(self, name, ops, *, priority=0, missing=None, devices=(CPU,)):
+        super().__init__()
+        self.name, self._ops, self.priority = name, ops, priority
+        self._missing, self._devices = missing, devices
+
+    def why_missing(self):
+        return Missing(*self._missing) if self._missing else None
+
+    def devices(self):
+        return self._devices
+
+    def ops(self):
+        return sorted(self._ops)
+
+    def implementation(self, op):
+        return self._ops.get(op)
+
+
+def right_matmul(problem, a, b):
+    """Correct: float32 accumulation for half types."""
+    wide = np.float32 if a.dtype.itemsize == 2 else a.dtype
+    return np.matmul(a.astype(wide), b.astype(wide)).astype(a.dtype)
