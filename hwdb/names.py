@@ -83,7 +83,16 @@ def _shortened() -> dict[str, list[tuple[str, str]]]:
         short = plain(re.sub(_BRANDS, "", name))
         sized = plain(re.sub(r"\b\d+gb\b", "", short))
         form = re.sub(r"sxm\d", "sxm", sized)
-        for form_name in {name, short, sized, form, f"{vendor} {short}", f"{vendor} {form}"}:
+        unsized = plain(re.sub(r"\b\d+gb\b", "", name))
+        for form_name in {
+            name,
+            unsized,
+            short,
+            sized,
+            form,
+            f"{vendor} {short}",
+            f"{vendor} {form}",
+        }:
             if form_name:
                 book.setdefault(form_name, []).append((key, ""))
     return book

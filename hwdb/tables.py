@@ -4,8 +4,8 @@
     audit_rows(rows)             one Verdict per row
     likely_mistakes(...)         what a wrong number probably is, most specific first
 
-`dtype` is a dtype, or "bandwidth" or "memory". Values below 1e6 are taken as TFLOP/s (TOP/s), as GB/s
-and as GB; larger ones as FLOP/s, B/s and B.
+`dtype` is a dtype, or "bandwidth" or "memory". Values below 1e6 are taken as TFLOP/s (TOP/s), as
+GB/s and as GB; larger ones as FLOP/s, B/s and B.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from portable.hwdb.spec import build
 
 _CLOSE = 0.015  # two figures are the same number, rounded differently
 _ROW_FIELDS = ("device", "dtype", "value")
-_UNIT_WORDS = {"matrix": "", "vector": " on the vector unit"}
+# What tools fall back to when they do not know a device.
+_DEFAULTS = ("nvidia-a100-sxm4-80gb", "nvidia-h100-sxm5-80gb")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,59 +150,65 @@ def _vanished(key: str, row: Row) -> Iterator[str]:
 def likely_mistakes(key: str, row: Row) -> list[str]:
     """What a wrong number probably is; several when several figures coincide, [] when none does."""
     spec = build(key)
+    expected = _expected(spec, row)
     if row.dtype in ("bandwidth", "memory"):
-        found = list(_capacity_mistakes(key, spec, row))
+        found = list(_capacity_mistakes(row, row.value / expected))
     else:
-        found = list(_peak_mistakes(key, spec, row))
-    found += _scale_mistakes(_expected(spec, row), row.value)
+        found = [
+            *_formula_mistakes(key, spec, row, row.value / expected),
+            *_column_mistakes(spec, row, expected),
+        ]
+    found += _scale_mistakes(expected, row.value)
     return list(dict.fromkeys(found + _other_device(key, spec, row)))
 
 
-def _peak_mistakes(key: str, spec: DeviceSpec, row: Row) -> Iterator[str]:
-    dtype, value = _dtype(row.dtype), row.value
-    expected = _expected(spec, row)
-    ratio = value / expected
-    if _near(ratio, 2) and spec.vendor in ("NVIDIA", "AMD"):
-        yield "this is the sparse number (2:4)"
-    if spec.vendor == "AWS" and 3.5 < ratio < 4.2:
-        yield "this is the sparse number (4:1)"
+def _formula_mistakes(key: str, spec: DeviceSpec, row: Row, ratio: float) -> Iterator[str]:
+    """Sparse for dense, boost for matrix clock, halved or doubled, rounded."""
+    sparse = architecture_of(entries()[key]).get("structured_sparsity", 0)
+    if sparse and abs(ratio / sparse - 1) < (0.05 if sparse > 2 else _CLOSE):
+        yield f"this is the sparse number ({sparse} times the dense one)"
+    boost = spec.rates.get(f"{_dtype(row.dtype)}/{row.unit}", 0.0) * spec.units * spec.clock
     if spec.matrix_clock and _near(ratio, spec.clock / spec.matrix_clock):
         yield "computed with the boost clock; the matrix peak is at the lower matrix clock"
-    elif _near(value, _formula(spec, dtype, row.unit)):
-        yield "rate x units x boost clock; the published figure is for another matrix clock"
-    for other, peak in spec.peaks.items():
-        name, unit = other.split("/")
-        if not _near(value, peak) or (name == dtype and unit == row.unit) or _near(peak, expected):
+    elif _near(row.value, boost):
+        yield "rate x units x boost clock; the published figure is at a lower matrix clock"
+    if _near(ratio, 2) and not sparse:
+        yield "twice: two dies, or another accumulate type"
+    if _near(ratio, 0.5) or _near(ratio, 0.25):
+        yield "divided once too often, one die of two, or the unpacked rate"
+    if abs(ratio - 1) < 0.12:
+        yield "rounded, preliminary or of another clock"
+
+
+def _column_mistakes(spec: DeviceSpec, row: Row, expected: float) -> Iterator[str]:
+    """Another figure of the same device in the place of the one asked for."""
+    dtype, value = _short(_dtype(row.dtype)), row.value
+    for kind, peak in spec.peaks.items():
+        name, unit = _short(kind.split("/")[0]), kind.split("/")[1]
+        same = name == dtype and unit == row.unit
+        if not _near(value, peak) or same or _near(peak, expected):
             continue
         if name == dtype and unit == "matrix_float16_accumulate":
             yield "this is the rate with float16 accumulate; float32 accumulate is slower"
         elif name == dtype:
             yield f"this is the {unit} figure, not the {row.unit} one"
-        else:
-            yield f"this is the {name} figure{_UNIT_WORDS.get(unit, f' ({unit})')}"
-    for other, peak in spec.peaks.items():
-        name, unit = other.split("/")
-        if unit == "matrix" and name != dtype and _near(value, 2 * peak) and not _near(ratio, 2):
-            yield f"this is the sparse {name} figure"
-    if _near(ratio, 0.5) or _near(ratio, 0.25):
-        yield f"divided once too often (or one part of a {spec.granularity or 'module'})"
-    if abs(value / expected - 1) < 0.12:
-        yield "rounded or preliminary figure"
-    if "packed" in str(spec.peaks) and _near(ratio, 0.5):
-        yield "the unpacked rate"
+        elif unit in ("matrix", "vector"):
+            yield f"this is the {name} figure" + (" of the vector unit" if unit == "vector" else "")
 
 
-def _capacity_mistakes(key: str, spec: DeviceSpec, row: Row) -> Iterator[str]:
-    expected = _expected(spec, row)
-    ratio = row.value / expected
-    for power, words in ((1, "KiB"), (2, "MiB"), (3, "GiB"), (4, "TiB")):
-        if abs(ratio / 1.024**power - 1) < 0.004 and power > 1:
+def _short(dtype: str) -> str:
+    return {"uint8": "int8"}.get(dtype, dtype.split("_")[0])
+
+
+def _capacity_mistakes(row: Row, ratio: float) -> Iterator[str]:
+    for power, words in ((2, "MiB"), (3, "GiB"), (4, "TiB")):
+        if abs(ratio / 1.024**power - 1) < 0.004:
             yield f"counted in {words} and printed in decimal units"
-        if abs(ratio * 1.024**power - 1) < 0.004 and power > 1:
+        if abs(ratio * 1.024**power - 1) < 0.004:
             yield f"decimal figure divided by 1024s ({words})"
-    if _near(ratio, 2):
+    if abs(ratio / 2 - 1) < 0.04:
         yield "twice: two dies or cards, or a data rate doubled again"
-    if _near(ratio, 0.5):
+    if abs(ratio / 0.5 - 1) < 0.04:
         yield "half: one die or stack of two, or a clock that is not yet the data rate"
     if row.dtype == "bandwidth" and abs(ratio - 1) < 0.08:
         yield "launch figure or another bin of the memory"
@@ -222,11 +229,12 @@ def _other_device(key: str, spec: DeviceSpec, row: Row) -> list[str]:
             continue
         if _near(row.value, _expected(build(other), row)):
             found.append(other)
-    return [f"this is the figure of {', '.join(found[:4])}"] if found else []
-
-
-def _formula(spec: DeviceSpec, dtype: str, unit: str) -> float:
-    return spec.rates.get(f"{dtype}/{unit}", 0.0) * spec.units * spec.clock
+    if found:
+        return [f"this is the figure of {', '.join(found[:4])}"]
+    for other in _DEFAULTS:
+        if other != key and _near(row.value, _expected(build(other), row)):
+            return [f"this is the figure of {other}: a default for unknown devices?"]
+    return []
 
 
 def _near(a: float, b: float) -> bool:
