@@ -173,7 +173,7 @@ def _candidate(
     ready = replace(blank, route=route)
     config, expected = _best_config(ready, op, problem, inputs)
     ready = replace(ready, config=config, estimate=expected)
-    if verdict := _verdict(problem, ready):
+    if settings.backend is None and (verdict := _verdict(problem, ready)):
         return replace(ready, refused=(_outside(op.name, problem, verdict),))
     return ready
 
