@@ -1,0 +1,100 @@
+"""From a `.cu` file and macros to one source text, and from there to machine code."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources as files
+
+from portable.backends.cuda._targets import Target, target
+from portable.errors import CompileError
+
+Macros = Mapping[str, int | str]
+"""Compile-time parameters: numbers become `#define`s, type names become `typedef`s."""
+
+C_TYPES = {
+    "float64": "double", "float32": "float", "float16": "f16", "bfloat16": "bf16",
+    "float8_e4m3fn": "f8e4m3", "int64": "i64", "int32": "int", "int16": "short", "int8": "i8",
+    "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8", "bool": "bool",
+}  # fmt: skip
+"""Names of `_common.cuh` for the dtypes."""
+_INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class KernelVariant:
+    """One kernel as it would be built: what the cross-compile report has a row for.
+
+    Attributes:
+        op: the op it belongs to.
+        kernel: name of the `__global__` function.
+        file: name of the `.cu` file.
+        macros: its compile-time parameters.
+        source: the whole text.
+        block: threads of a block.
+        shared: dynamic shared memory [B].
+        note: which case of the op it serves.
+    """
+
+    op: str
+    kernel: str
+    file: str
+    macros: tuple[tuple[str, int | str], ...]
+    source: str
+    block: int
+    shared: int
+    note: str = ""
+
+
+@functools.cache
+def read(name: str) -> str:
+    """A source file of this package."""
+    return (files.files(__package__) / name).read_text(encoding="utf-8")
+
+
+def assemble(file: str, built_for: Target, macros: Macros, before: str = "") -> str:
+    """The whole text: target, headers, macros, body.
+
+    `before` comes first (the tests' emulation header). Macros stand after the headers so that
+    they cannot change a name inside of them.
+    """
+    text = read(file)
+    headers = "".join(read(name) for name in _INCLUDE.findall(text))
+    body = _INCLUDE.sub("", text)
+    lines = [
+        f"typedef {value} {name};" if isinstance(value, str) else f"#define {name} {int(value)}"
+        for name, value in sorted(macros.items())
+    ]
+    head = f"#define ARCH {built_for.capability * 10}\n#define WARP {built_for.warp}\n"
+    return "\n".join([head + before, headers, *lines, body])
+
+
+def digest(text: str) -> str:
+    """A short hash of a source."""
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def build_cubin(source: str, arch: str, macros: Macros | None = None) -> bytes:
+    """Machine code of a source for an NVIDIA architecture, by NVRTC; needs no GPU.
+
+    Args:
+        source: name of a `.cu` file of this package, or a whole text.
+        arch: "sm_80", "sm_90a", ...
+        macros: compile-time parameters, when `source` is a file name.
+
+    Raises:
+        CompileError: with the source and the compiler's whole log.
+        ImportError: cuda-core is not installed (pip install cuda-core nvidia-cuda-nvrtc).
+    """
+    from cuda.core import Program, ProgramOptions
+
+    text = assemble(source, target(arch), macros or {}) if source.endswith(".cu") else source
+    options = ProgramOptions(arch=arch, std="c++17")
+    try:
+        code = Program(text, "c++", options).compile("cubin").code
+    except Exception as error:  # cuda-core wraps NVRTC's errors in types of its own
+        raise CompileError(f"{source[:40]!r} for {arch}", str(error), text) from error
+    return bytes(code)

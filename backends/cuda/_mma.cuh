@@ -1,0 +1,144 @@
+// Matrix units: mma.sync, ldmatrix and cp.async as small functions, and the one tile loader.
+// Put after _common.cuh before the sources that use them. NVIDIA only (and the emulation).
+//
+// Fragments of m16n8k16, with g = lane / 4 and t = lane % 4:
+//   a[0] rows g,   k 2t..2t+1    a[1] rows g+8 (same k)    a[2], a[3] the same with k + 8
+//   b[0] k 2t..2t+1, column g    b[1] the same with k + 8
+//   d[0], d[1] row g, columns 2t, 2t+1    d[2], d[3] row g+8
+
+#if defined(PORTABLE_EMULATE)
+DEVICE void mma(float *d, const u32 *a, const u32 *b, f16) { emulate::mma_f16(d, a, b); }
+DEVICE void mma(float *d, const u32 *a, const u32 *b, bf16) { emulate::mma_bf16(d, a, b); }
+DEVICE void mma(int *d, const u32 *a, const u32 *b, i8) { emulate::mma_s8(d, a, b); }
+DEVICE void mma(float *d, const u32 *a, const u32 *b, f8e4m3) { emulate::mma_e4m3(d, a, b); }
+DEVICE void mma(float *d, const u32 *a, const u32 *b, float) { emulate::mma_tf32(d, a, b); }
+DEVICE void mma(double *d, double a, double b) { emulate::mma_f64(d, a, b); }
+DEVICE u32 to_tf32(float x) { return __float_as_uint(x) + 0x1000 & 0xFFFFE000; }
+template <bool TRANS> DEVICE void ldmatrix4(u32 *r, const void *row) {
+  emulate::ldmatrix(r, 4, TRANS, row);
+}
+DEVICE void async_copy16(void *to, const void *from, bool valid) {
+  emulate::async_copy(to, from, valid ? 16 : 0, 16);
+}
+DEVICE void async_commit() { emulate::async_commit(); }
+template <int N> DEVICE void async_wait() { emulate::async_wait(N); }
+#else
+DEVICE u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
+
+// m16n8k16; sm_75 has only k8, so it takes two.
+DEVICE void mma(float *d, const u32 *a, const u32 *b, f16) {
+#if ARCH >= 800
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9},"
+      " {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  for (int h = 0; h < 2; h++)
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6},"
+        " {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[2 * h]), "r"(a[2 * h + 1]), "r"(b[h]));
+#endif
+}
+#if ARCH >= 800
+DEVICE void mma(float *d, const u32 *a, const u32 *b, bf16) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9},"
+      " {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+// m16n8k32: a register holds 4 consecutive k.
+DEVICE void mma(int *d, const u32 *a, const u32 *b, i8) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9},"
+      " {%0,%1,%2,%3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+// m16n8k8: a[0] (g, t), a[1] (g+8, t), a[2] (g, t+4), a[3] (g+8, t+4); b[0] (t, g), b[1] (t+4, g).
+DEVICE void mma(float *d, const u32 *a, const u32 *b, float) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9},"
+      " {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+// m8n8k4: a (g, t), b (t, g), d (g, 2t..2t+1).
+DEVICE void mma(double *d, double a, double b) {
+  asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+      : "+d"(d[0]), "+d"(d[1]) : "d"(a), "d"(b));
+}
+DEVICE u32 to_tf32(float x) {
+  u32 y;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+  return y;
+}
+#endif
+#if ARCH >= 890
+DEVICE void mma(float *d, const u32 *a, const u32 *b, f8e4m3) {
+  asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9},"
+      " {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+
+// Four 8x8 matrices of 16-bit elements; lane i gives the address of row i % 8 of matrix i / 8.
+template <bool TRANS> DEVICE void ldmatrix4(u32 *r, const void *row) {
+  if (TRANS)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(row)));
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(row)));
+}
+// 16 bytes from global to shared memory; zeros when not valid (nothing is read then).
+DEVICE void async_copy16(void *to, const void *from, bool valid) {
+#if ARCH >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :: "r"(shared_address(to)), "l"(from), "r"(valid ? 16 : 0) : "memory");
+#else
+  struct alignas(16) Quad { u32 v[4]; };
+  Quad x = {{0, 0, 0, 0}};
+  if (valid) x = *reinterpret_cast<const Quad *>(from);
+  *reinterpret_cast<Quad *>(to) = x;
+#endif
+}
+DEVICE void async_commit() {
+#if ARCH >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int N> DEVICE void async_wait() {
+#if ARCH >= 800
+  asm volatile("cp.async.wait_group %0;" :: "n"(N) : "memory");
+#endif
+}
+#endif
+
+// Two halves in one register, the first in the low bits.
+template <class T> DEVICE u32 pack2(float low, float high) {
+  return (u32)from_float<T>(low).bits | ((u32)from_float<T>(high).bits << 16);
+}
+
+// A tile of ROWS x COLS elements from global memory (row stride `stride`, columns adjacent) into
+// shared memory with PITCH elements a row. Only rows < `rows` and columns < `cols` exist; the rest
+// becomes zero. VECTOR: rows start on 16 bytes and `cols` is a multiple of a 16-byte access, so
+// the copy is asynchronous; otherwise elements are stored one by one.
+template <int THREADS, int ROWS, int COLS, int PITCH, bool VECTOR, class T>
+DEVICE void load_tile(T *tile, const T *from, i64 stride, i64 rows, i64 cols) {
+  if (VECTOR) {
+    constexpr int N = 16 / sizeof(T), PER_ROW = COLS / N;
+    UNROLL
+    for (int i = threadIdx.x; i < ROWS * PER_ROW; i += THREADS) {
+      int row = i / PER_ROW, col = i % PER_ROW * N;
+      bool valid = row < rows && col < cols;
+      async_copy16(tile + row * PITCH + col, valid ? from + row * stride + col : from, valid);
+    }
+  } else {
+    for (int i = threadIdx.x; i < ROWS * COLS; i += THREADS) {
+      int row = i / COLS, col = i % COLS;
+      T x = {};
+      if (row < rows && col < cols) x = from[row * stride + col];
+      tile[row * PITCH + col] = x;
+    }
+  }
+}
