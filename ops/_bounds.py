@@ -47,14 +47,14 @@ def u_acc(problem: Problem) -> float:
     return dtypes.roundoff(dtypes.accumulator(problem.dtype))
 
 
-def summation(u: float, k: int, magnitude: Array, reference: Array) -> tuple[Array, Array]:
-    """(worst, typical) error of a sum of k terms in any order.
+def summation(u: float, k: int | Array, magnitude: Array, reference: Array) -> tuple[Array, Array]:
+    """(worst, typical) error of a sum of k terms (k may differ per element) in any order.
 
     `magnitude` is the sum of the terms' absolute values. A plain loop over zero-mean terms has an
     RMS error of about 0.3 u sqrt(k) ||terms||, which 1 u magnitude covers; over terms of one sign
     0.25 u sqrt(k) |sum|.
     """
-    root = math.sqrt(k)
+    root = np.sqrt(k)
     with np.errstate(all="ignore"):
         return 2 * root * u * magnitude, u * magnitude + 0.3 * root * u * np.abs(reference)
 
@@ -125,13 +125,15 @@ def _rounding_square(dtype: str, values: Array) -> float:
 
 
 def whole(
-    problem: Problem, arrays: Sequence[Array], magnitude: Array, reference: Array, dtype: str
+    u: float, arrays: Sequence[Array], magnitude: Array, reference: Array, dtype: str
 ) -> bool:
-    """Whether integer-valued inputs make the result exact in any order of summation."""
-    exact_sum, exact_result = 1 / u_acc(problem), 1 / dtypes.roundoff(dtype)
+    """Whether the inputs are whole numbers whose sums are exact in any order of summation.
+
+    `u` is the round-off of the accumulator; `magnitude` bounds every partial sum.
+    """
     return (
         bool(reference.size)
         and all(bool(np.all(np.isfinite(a) & (a == np.rint(a)))) for a in arrays)
-        and float(np.max(magnitude)) < exact_sum
-        and float(np.max(np.abs(reference))) <= exact_result
+        and float(np.max(magnitude)) <= 1 / u
+        and float(np.max(np.abs(reference))) <= 1 / dtypes.roundoff(dtype)
     )

@@ -96,17 +96,18 @@ def tolerance(
         magnitude = np.matmul(np.abs(given["x"]), np.abs(given["w"]))
         magnitude = magnitude + np.abs(given.get("bias", 0.0))
         everything = magnitude + np.abs(given.get("residual", 0.0))
+        stages = [slope * np.abs(before)] if activation else []
+        stages += [np.abs(after)] if "residual" in given else []
+        stored = 1 / dtypes.roundoff(problem.dtype)  # whole numbers up to here are exact
         if (
             activation in (None, "relu")
-            and bounds.whole(problem, list(given.values()), everything, ref, problem.dtype)
-            and float(np.max(everything)) <= 1 / dtypes.roundoff(problem.dtype)
+            and all(bool(np.all(stage <= stored)) for stage in stages)
+            and bounds.whole(u, list(given.values()), everything, ref, problem.dtype)
         ):
             return (bounds.EXACT,)
         worst, typical = bounds.product(problem, k + 1, magnitude, before)
         evaluation = activations.error(activation, u, before, after)
         last = u * np.abs(ref) + (u * np.abs(after) if "residual" in given else 0.0)
-        stages = [slope * np.abs(before)] if activation else []
-        stages += [np.abs(after)] if "residual" in given else []
         return (
             bounds.bound(
                 problem.dtype,

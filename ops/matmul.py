@@ -93,7 +93,7 @@ def tolerance(
     a, b = map(bounds.wide, arrays)
     with np.errstate(all="ignore"):
         magnitude = np.matmul(np.abs(a), np.abs(b))
-        if bounds.whole(problem, (a, b), magnitude, ref, problem.dtype):
+        if bounds.whole(bounds.u_acc(problem), (a, b), magnitude, ref, problem.dtype):
             return (bounds.EXACT,)
         worst, typical = bounds.product(problem, a.shape[-1], magnitude, ref)
     return (bounds.bound(problem.dtype, ref, worst, typical),)

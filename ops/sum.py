@@ -57,7 +57,7 @@ def tolerance(
     x, n = bounds.wide(arrays[0]), reductions.length(problem)
     with np.errstate(all="ignore"):
         magnitude = np.asarray(np.sum(np.abs(x), **reductions.how(problem)))
-    if bounds.whole(problem, (x,), magnitude, y, problem.dtype):
+    if bounds.whole(bounds.u_acc(problem), (x,), magnitude, y, problem.dtype):
         return (bounds.EXACT,)
     worst, typical = bounds.summation(bounds.u_acc(problem), n, magnitude, y)
     return (bounds.bound(problem.dtype, y, worst, typical),)
