@@ -94,8 +94,6 @@ def cpu_from_dump(dump: Mapping[str, Any]) -> DeviceInfo:
     for key in ("cpu_quota", "board_vendor"):
         if dump.get(key):
             extra[key] = str(dump[key])
-    if first.get("cpu MHz"):
-        extra["clock_seen"] = str(float(first["cpu MHz"]) * 1e6)
     return DeviceInfo(
         name=str(first.get("model name", dump.get("name", arch or "unknown"))).strip(),
         vendor=vendor,

@@ -111,6 +111,21 @@ def from_rocminfo(dump: Dump) -> DeviceInfo:
     )
 
 
+def from_kfd(dump: Dump) -> DeviceInfo:
+    """A GPU node of /sys/class/kfd: gfx_target_version 90402 is gfx942, 90010 is gfx90a."""
+    version = int(dump.get("gfx_target_version", 0))
+    major, minor, step = version // 10000, version // 100 % 100, version % 100
+    per_unit = int(dump.get("simd_per_cu", 0)) or 1
+    return DeviceInfo(
+        name=_text(dump, "name"),
+        vendor="AMD",
+        architecture=f"gfx{major}{minor:x}{step:x}" if version else "",
+        pci_id=f"{int(dump.get('vendor_id', 0)):04x}:{int(dump.get('device_id', 0)):04x}",
+        units=int(dump.get("simd_count", 0)) // per_unit,
+        clock=float(dump.get("max_engine_clk_fcompute", 0)) * 1e6,
+    )
+
+
 def from_opencl(dump: Dump) -> DeviceInfo:
     """clGetDeviceInfo, keys without CL_DEVICE_. CPU runtimes count hardware threads as units."""
     cpu = str(dump.get("TYPE", "GPU")).upper() == "CPU"
@@ -168,6 +183,7 @@ READERS: dict[str, Callable[[Dump], DeviceInfo]] = {
     "cupy": from_cupy,
     "nvml": from_nvml,
     "rocminfo": from_rocminfo,
+    "kfd": from_kfd,
     "opencl": from_opencl,
     "jax": from_jax,
     "name": from_name,
