@@ -1,7 +1,8 @@
 """Index of the largest element along one axis: the first of equals.
 
-The first NaN wins, as in NumPy. x of any shape -> int64; axis None means the index into the flattened (row-major) array. Takes
-float64, float32, float16, bfloat16, integers and bool. The largest of nothing is an error.
+The first NaN wins, as in NumPy. x of any shape -> int64; axis None means the index into the
+flattened (row-major) array. Takes float64, float32, float16, bfloat16, integers and bool. The
+largest of nothing is an error.
 """
 
 from __future__ import annotations
