@@ -1,4 +1,4 @@
-"""Calls, choices, overrides, failures, bound calls, profiles: with backends that can be told apart."""
+"""Calls, choices, overrides, failures, bound calls, profiles: by backends that leave a mark."""
 
 from __future__ import annotations
 
@@ -88,7 +88,9 @@ def choose_unmeasured(fake, ab):
 
     problem = portable.explain("matmul", *ab).problem
     result = contest.contest(problem, budget=0.05, backends=["moody"])
-    fast = [type(r)(**{**_fields(r), "samples": (1e-9,) * 5, "status": "ok"}) for r in result.records]
+    fast = [
+        type(r)(**{**_fields(r), "samples": (1e-9,) * 5, "status": "ok"}) for r in result.records
+    ]
     records.default_store().add(fast)
     engine.refresh()
     assert portable.explain("matmul", *ab).choice.name == "moody"
@@ -107,13 +109,15 @@ def test_a_forced_backend_that_cannot_raises_with_reasons(backend, ab):
 
 
 def test_unknown_and_missing_names_raise_with_the_fix(backend, ab):
-    with pytest.raises(UnknownNameError, match="Did you mean 'numpy'"), portable.using(
-        backend="numpi"
+    with (
+        pytest.raises(UnknownNameError, match="Did you mean 'numpy'"),
+        portable.using(backend="numpi"),
     ):
         pass
     backend(FakeBackend("absent", {}, missing=("no driver", "apt install driver")))
-    with pytest.raises(BackendMissingError, match="no driver.*apt install driver"), portable.using(
-        backend="absent"
+    with (
+        pytest.raises(BackendMissingError, match="no driver.*apt install driver"),
+        portable.using(backend="absent"),
     ):
         pass
     with pytest.raises(UnknownNameError, match="policy"), portable.using(policy="guess"):
@@ -232,7 +236,10 @@ def test_threads_build_a_plan_once_and_all_get_right_results(backend):
     backend(FakeBackend("counted", {"matmul": fake}))
     rng = np.random.default_rng(1)
     pairs = [
-        (rng.standard_normal((n, 4), dtype=np.float32), rng.standard_normal((4, 3), dtype=np.float32))
+        (
+            rng.standard_normal((n, 4), dtype=np.float32),
+            rng.standard_normal((4, 3), dtype=np.float32),
+        )
         for n in range(1, 9)
     ]
     wrong = []

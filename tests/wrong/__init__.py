@@ -1,0 +1,1 @@
+"""Implementations that look right and are not. Every one must be rejected, for its own reason."""
