@@ -31,7 +31,7 @@ Kernel = Callable[..., Any]
 returns the native result (a tuple when the op has several). It allocates its own output, follows
 the caller's current stream, and does not wait for the device."""
 
-Config = Mapping[str, int | str | bool]
+Config = Mapping[str, int | float | str | bool]
 """Tuning parameters of one implementation: {"block_m": 64, "num_warps": 4}."""
 
 PATHS = ("vendor language", "vendor library", "open standard", "dsl", "compiler", "reference")

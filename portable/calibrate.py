@@ -16,6 +16,7 @@ from typing import Any
 from portable import arrays, cases, contest, engine, machine, measure, records, registry
 from portable.device import Device
 from portable.op import Problem, TensorSpec
+from portable.records.record import utc_now
 from portable.roofline import Roofs
 from portable.stats import median, relative_spread
 from portable.text import table, time_text
@@ -231,7 +232,7 @@ def _best(
         spread=spread,
         method=method,
         device=device,
-        created=records.utc_now(),
+        created=utc_now(),
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from portable import arrays, engine, evidence, machine, measure, registry, selector
-from portable.backend import Config
+from portable.backend import ArrayFamily, Config
 from portable.errors import PortableError
 from portable.op import Op, Problem
 from portable.records import DeviceKey, Key, Record, source_hash
@@ -108,7 +108,7 @@ def contest(
             arguments=data.sets,
             cache=data.cache,
             flush=data.flush,
-            synchronize={e.name: _synchronize(e.candidate) for e in right},
+            synchronize={e.name: s for e in right if (s := _synchronize(e.candidate))},
             budget=budget,
             seed=seed,
         )
@@ -120,7 +120,7 @@ class _Data:
     """Argument sets of a contest and the cache state they make."""
 
     def __init__(
-        self, problem: Problem, host: arrays.ArrayFamily, device: str, cache: str | None, seed: int
+        self, problem: Problem, host: ArrayFamily, device: str, cache: str | None, seed: int
     ) -> None:
         from portable import cases
 

@@ -85,7 +85,8 @@ def candidates(
     op: Op, problem: Problem, inputs: arrays.Inputs, settings: Settings
 ) -> tuple[list[Candidate], list[Candidate]]:
     """Eligible candidates, best first, and refused ones with every reason."""
-    eligible, refused = [], []
+    eligible: list[Candidate] = []
+    refused: list[Candidate] = []
     for entry in registry.registered().values():
         if not entry.usable:
             refused.append(Candidate(entry.name, Device("-", _nothing()), refused=(entry.why,)))

@@ -158,7 +158,7 @@ def tune_problem(
     store.add(final.records)
     order = sorted(final.samples, key=lambda n: -_priority(n))
     winner = measure.fastest(final.samples, order)
-    by_name = {contests.entrantcontests.candidate_name(r): r for r in final.records}
+    by_name = {contests.entrant_name(r): r for r in final.records}
     return by_name.get(winner) if winner else None
 
 
