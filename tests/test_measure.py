@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import gc
+import math
+import time
+
+import numpy as np
+import pytest
+
+from portable import measure as m
+from portable.measure import Flusher, Samples, compare, fastest, measure, significantly_faster
+
+
+def spin(seconds):
+    """Busy for a time on the clock that nobody patched."""
+    until = time.perf_counter_ns() + int(seconds * 1e9)
+    while time.perf_counter_ns() < until:
+        pass
+
+
+def samples(times, rounds=None, **changes):
+    return Samples(tuple(times), tuple(rounds or range(len(times))), **changes)
+
+
+def test_candidates_are_timed_in_the_order_given_with_their_medians():
+    found = measure(
+        {"slow": lambda: spin(2e-3), "fast": lambda: spin(1e-3)}, budget=0.5, max_samples=31
+    )
+    assert list(found) == ["slow", "fast"]
+    assert found["fast"].time == pytest.approx(1e-3, rel=0.5)
+    assert found["slow"].time == pytest.approx(2e-3, rel=0.5)
+    assert found["fast"].rounds[:5] == (0, 1, 2, 3, 4)
+    assert (found["fast"].cache, found["fast"].method, found["fast"].inner) == ("warm", "wall", 1)
+    assert significantly_faster(found["fast"], found["slow"])
+    assert fastest(found) == "fast"
+
+
+def test_rounds_are_interleaved_in_changing_order():
+    log = []
+    measure(
+        {"a": lambda: (spin(2e-4), log.append("a")), "b": lambda: (spin(2e-4), log.append("b"))},
+        max_samples=14, min_samples=14, budget=5.0,
+    )  # fmt: skip
+    timed = log[-28:]
+    pairs = ["".join(timed[i : i + 2]) for i in range(0, 28, 2)]
+    assert set(pairs) == {"ab", "ba"}, "each round times each once, in both orders"
+
+
+def test_short_calls_are_repeated_inside_a_sample():
+    found = measure({"nothing": lambda: None}, budget=0.2, max_samples=20)["nothing"]
+    assert found.inner > 100
+    assert 0 < found.time < 5e-6
+
+
+def test_a_candidate_that_raises_ends_alone():
+    def later():
+        later.calls += 1
+        if later.calls > 6:
+            raise RuntimeError("CUDA out of memory")
+
+    later.calls = 0
+    spin_ms = lambda: spin(2e-4)  # noqa: E731
+    found = measure({"bad": lambda: 1 / 0, "good": spin_ms, "later": lambda: (later(), spin_ms())})
+    assert (found["bad"].status, found["bad"].times) == ("exception", ())
+    assert "ZeroDivisionError" in found["bad"].reason
+    assert found["bad"].time == math.inf
+    assert found["later"].status == "oom"
+    assert len(found["good"].times) >= 5
+    assert fastest(found) == "good"
+    assert fastest({"bad": found["bad"]}) is None
+
+
+def test_the_time_box_holds_but_everybody_gets_a_sample():
+    start = time.monotonic()
+    found = measure({"slow": lambda: spin(0.05), "fast": lambda: spin(1e-3)}, budget=0.2)
+    assert time.monotonic() - start < 1.5
+    assert len(found["slow"].times) >= 1
+    tiny = measure({"x": lambda: spin(0.02)}, budget=1e-6)
+    assert len(tiny["x"].times) == 1
+
+
+def test_a_candidate_that_cannot_win_rests():
+    found = measure({"slow": lambda: spin(5e-3), "fast": lambda: spin(2e-4)}, budget=1.0)
+    assert len(found["slow"].times) == m.MIN_SAMPLES
+    assert len(found["fast"].times) > 2 * m.MIN_SAMPLES
+
+
+def test_arguments_rotate_and_may_differ_by_candidate():
+    seen = {"a": [], "b": []}
+    measure(
+        {"a": lambda x: (seen["a"].append(x), spin(2e-4)), "b": lambda x: seen["b"].append(x)},
+        arguments={"a": [(1,), (2,), (3,)], "b": [(9,)]}, max_samples=6, budget=5.0,
+    )  # fmt: skip
+    assert seen["a"][:6] == [1, 2, 3, 1, 2, 3]
+    assert set(seen["b"]) == {9}
+
+
+def test_flush_runs_before_every_sample_and_outside_of_it():
+    calls = []
+    found = measure(
+        {"x": lambda: calls.append("call")}, cache="cold",
+        flush=lambda: (calls.append("f"), spin(2e-3)), max_samples=8, min_samples=8, budget=5.0,
+    )["x"]  # fmt: skip
+    assert found.cache == "cold"
+    assert found.inner == 1
+    assert found.time < 1e-3
+    assert calls[-16:] == ["f", "call"] * 8
+
+
+def test_synchronize_is_waited_for_and_timed():
+    pending = []
+    found = measure(
+        {"async": lambda: pending.append(1), "plain": lambda: spin(2e-4)},
+        synchronize={"async": lambda: (pending and spin(1e-3), pending.clear())},
+        max_samples=7, budget=5.0,
+    )  # fmt: skip
+    assert found["async"].time * found["async"].inner >= 1e-3
+
+
+def test_a_device_timer_is_believed_and_named():
+    def timer(call):
+        call()
+        return 42.0
+
+    found = measure(
+        {"event": lambda: spin(2e-4), "wall": lambda: spin(2e-4)},
+        timers={"event": timer}, method="event", max_samples=5, budget=5.0,
+    )  # fmt: skip
+    assert found["event"].time * found["event"].inner == pytest.approx(42.0)
+    assert (found["event"].method, found["wall"].method) == ("event", "wall")
+
+
+def test_a_patched_clock_changes_nothing(monkeypatch):
+    def cheat():
+        monkeypatch.setattr(time, "perf_counter_ns", lambda: 0)
+        monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
+        sum(range(20_000))
+
+    found = measure({"cheat": cheat}, max_samples=5, budget=5.0)["cheat"]
+    assert found.time > 1e-5
+
+
+def test_garbage_collection_is_off_only_while_measuring():
+    states = []
+    measure({"x": lambda: (states.append(gc.isenabled()), spin(2e-4))}, max_samples=5)
+    assert states[-1] is False
+    assert gc.isenabled()
+
+
+def test_progress_is_told():
+    told = []
+    measure(
+        {"x": lambda: spin(2e-4)}, max_samples=5, budget=5.0, progress=lambda *a: told.append(a)
+    )
+    assert told == [(i, 5) for i in range(1, 6)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"cache": "hot"}, "cache is 'hot'"),
+        ({"budget": 0}, "budget is 0 s"),
+        ({"min_samples": 9, "max_samples": 3}, "samples are 9 to 3"),
+        ({"arguments": []}, "no argument set"),
+        ({"cache": "cold"}, "second call would be warm"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        measure({"x": lambda: None}, **wrong)
+
+
+def test_comparison_is_paired_by_round():
+    drift = [1.0, 5.0, 2.0, 9.0, 3.0, 7.0, 4.0, 8.0]  # the machine's mood, common to both
+    a, b = samples(drift), samples([1.1 * t for t in drift])
+    found = compare(a, b)
+    assert found.ratio == pytest.approx(1.1)
+    assert (found.low, found.high) == (pytest.approx(1.1), pytest.approx(1.1))
+    assert significantly_faster(a, b)
+    assert not significantly_faster(b, a)
+    few = compare(a, samples([2.0, 4.0], rounds=[2, 6]))
+    assert few.pairs == 2
+    assert few.ratio == pytest.approx(1.0)
+
+
+def test_noise_and_small_margins_are_ties():
+    rng = np.random.default_rng(0)
+    a, b = samples(rng.normal(1.0, 0.1, 50)), samples(rng.normal(1.0, 0.1, 50))
+    assert not significantly_faster(a, b)
+    assert not significantly_faster(b, a)
+    close = samples([1.01 * t for t in a.times])
+    assert compare(a, close).low > 1.0
+    assert not significantly_faster(a, close), "1 % is not worth a switch"
+    assert significantly_faster(a, close, margin=0.005)
+
+
+def test_few_samples_need_a_large_difference():
+    three = samples([1.0, 1.0, 1.0])
+    assert not significantly_faster(three, samples([1.5, 1.5, 1.5]))
+    assert significantly_faster(three, samples([2.5, 2.5, 2.5]))
+    assert compare(three, samples([2.0] * 3)).confidence < 0.95
+
+
+def test_the_interval_covers_the_median_as_often_as_it_says():
+    rng = np.random.default_rng(1)
+    hits, rounds = 0, 400
+    for _ in range(rounds):
+        found = compare(samples(np.ones(21)), samples(np.exp(rng.normal(0.0, 0.3, 21))))
+        hits += found.low <= 1.0 <= found.high
+        assert found.confidence >= 0.95
+    assert hits / rounds > 0.92
+
+
+def test_missing_samples_lose():
+    empty, full = samples([], status="exception"), samples([1.0] * 9)
+    assert significantly_faster(full, empty)
+    assert not significantly_faster(empty, full)
+    assert compare(empty, empty).ratio == 1.0
+    assert compare(samples([1.0], rounds=[1]), samples([2.0], rounds=[2])).pairs == 0
+
+
+def test_ties_go_to_the_safer_candidate():
+    a, b = samples([1.0] * 9), samples([0.999] * 9)
+    slow = samples([2.0] * 9)
+    times = {"risky": b, "safe": a, "slow": slow}
+    assert fastest(times, ["safe", "risky", "slow"]) == "safe"
+    assert fastest(times, ["slow", "risky"]) == "risky"
+    assert fastest(times) == "risky"
+
+
+def test_rotation_exceeds_the_cache_between_two_uses_of_a_set():
+    for nbytes, cache in [(1 << 20, 32 << 20), (100 << 20, 32 << 20), (1, 1 << 10), (0, 1 << 10)]:
+        count = m.rotation(nbytes, cache)
+        assert count >= 2
+        assert (count - 1) * max(nbytes, 1) >= 2 * cache
+
+
+def test_cold_is_colder_than_warm():
+    """A sum over 1 MiB: in the cache, and after 64 MiB have passed through it."""
+    x = np.ones(1 << 17)
+    x.sum()
+    warm = measure({"sum": x.sum}, max_samples=31, budget=1.0)["sum"]
+    cold = measure(
+        {"sum": x.sum}, cache="cold", flush=Flusher(32 << 20), max_samples=15, budget=2.0
+    )
+    assert min(cold["sum"].times) > 0.8 * min(warm.times)
+    assert cold["sum"].time > warm.time
+
+
+def test_classify():
+    assert m.classify(MemoryError()) == ("oom", "MemoryError:")
+    assert m.classify(RuntimeError("std::bad_alloc"))[0] == "oom"
+    assert m.classify(ValueError("x" * 5000)) == ("exception", ("ValueError: " + "x" * 5000)[:1000])
