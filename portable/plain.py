@@ -87,7 +87,7 @@ def sequence(data: Mapping[str, Any], name: str, limit: int) -> list[Any]:
 
 def texts(data: Mapping[str, Any], name: str) -> dict[str, str]:
     """An object of strings."""
-    return {key: text({name: value}, name) for key, value in mapping(data, name).items()}
+    return {key: text({key: value}, key) for key, value in mapping(data, name).items()}
 
 
 def numbers(data: Mapping[str, Any], name: str) -> dict[str, float]:
