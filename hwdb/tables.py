@@ -54,6 +54,8 @@ class Verdict:
     def __str__(self) -> str:
         head = f"{self.row.device} {self.row.dtype} {self.row.value:.4g}: {self.status}"
         want = f", {self.key} has {self.expected:.4g}" if self.status == "wrong" else ""
+        if self.status == "wrong" and not self.mistakes:
+            return head + want + ": no usual mistake explains it"
         return head + want + (f": {'; or '.join(self.mistakes)}" if self.mistakes else "")
 
 
@@ -172,6 +174,8 @@ def _formula_mistakes(key: str, spec: DeviceSpec, row: Row, ratio: float) -> Ite
         yield "computed with the boost clock; the matrix peak is at the lower matrix clock"
     elif _near(row.value, boost):
         yield "rate x units x boost clock; the published figure is at a lower matrix clock"
+    if _near(row.value, 4 * spec.peaks.get("float32/vector", 0.0)) and "16" in row.dtype:
+        yield "four times the float32 vector rate, as a public card database prints vector float16"
     if _near(ratio, 2) and not sparse:
         yield "twice: two dies, or another accumulate type"
     if _near(ratio, 0.5) or _near(ratio, 0.25):
