@@ -216,3 +216,33 @@ DEVICE T finish(A sum, const T *bias, const T *residual, i64 row, i64 col, i64 n
   if constexpr (RESIDUAL) sum += to_float(residual[row * n + col]);
   return from_float<T>(sum);
 }
+
+// ---- rows: GROUP threads share one (a warp each, or the whole block) --------------------------
+template <class A> struct Pair { A a, b; };
+template <class A> DEVICE Pair<A> shuffle_xor(Pair<A> x, int mask) {
+  return Pair<A>{shuffle_xor(x.a, mask), shuffle_xor(x.b, mask)};
+}
+template <class A> struct Triple { A a, b, c; };
+template <class A> DEVICE Triple<A> shuffle_xor(Triple<A> x, int mask) {
+  return Triple<A>{shuffle_xor(x.a, mask), shuffle_xor(x.b, mask), shuffle_xor(x.c, mask)};
+}
+template <int GROUP, class T, class F> DEVICE T row_reduce(T x, F f, T *scratch) {
+  if (GROUP <= WARP) return group_reduce<GROUP>(x, f);
+  return block_reduce<GROUP>(x, f, scratch);
+}
+
+// Running (maximum a, sum b of exp(x - a)): softmax in one reading. -inf adds nothing.
+template <class A> DEVICE A weight_of(A x, A top) {
+  return x == -infinity<A>() ? (A)0 : exp_of(x - top);
+}
+struct SoftmaxMerge {
+  template <class A> DEVICE Pair<A> operator()(Pair<A> x, Pair<A> y) const {
+    A top = maximum(x.a, y.a);
+    return Pair<A>{top, x.b * weight_of(x.a, top) + y.b * weight_of(y.a, top)};
+  }
+};
+template <class A> DEVICE void softmax_add(Pair<A> &run, A x) {
+  A top = maximum(run.a, x);
+  run.b = run.b * weight_of(run.a, top) + weight_of(x, top);
+  run.a = top;
+}

@@ -1,0 +1,24 @@
+"""add_rms_norm over the last axis; a row is read once and kept in registers where it fits."""
+
+from __future__ import annotations
+
+from portable.backend import Kernel
+from portable.backends.cuda import _norm
+from portable.backends.cuda._norm import configs, why_not
+from portable.backends.cuda._plan import Config, compile_with
+from portable.backends.cuda._runtime import Runtime
+from portable.device import Device
+from portable.op import Problem
+
+__all__ = ["build", "compile", "configs", "why_not"]
+SOURCES = ("_norm.cu",)
+
+
+def compile(problem: Problem, device: Device, config: Config) -> Kernel:
+    """Build for a device."""
+    return compile_with(build, problem, device, config)
+
+
+def build(problem: Problem, config: Config, runtime: Runtime, aligned: bool) -> Kernel:
+    """The host side."""
+    return _norm.build(problem, config, runtime, aligned, kind=_norm.ADD_RMS)
