@@ -26,6 +26,9 @@ FULL_CHECK_FLOPS = 3e9
 """Problems up to this much work are checked against the float64 reference as a whole; larger ones
 against each other, after the gate has passed on small cases."""
 
+FULL_CHECK_ELEMENTS = 1 << 23
+"""... and up to this many elements: the reference holds them several times over in float64."""
+
 SMALL = 64 << 10
 """Problems that touch fewer bytes are timed warm: a flush would time cold interpreter code."""
 
@@ -267,7 +270,8 @@ Verdict = Callable[[tuple[Any, ...]], list[str]]
 def _reference_verdict(op: Op, problem: Problem, host: Sequence[Any]) -> Verdict | None:
     from portable import check
 
-    if op.cost(problem).flops > FULL_CHECK_FLOPS:
+    elements = sum(t.size for t in (*problem.tensors, *problem.results))
+    if op.cost(problem).flops > FULL_CHECK_FLOPS or elements > FULL_CHECK_ELEMENTS:
         return None
     expected = op.reference(problem, host)
     bounds = op.tolerance(problem, host, expected)
