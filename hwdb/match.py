@@ -74,7 +74,8 @@ def _needs(entry: Entry) -> str:
 
 def _plain(name: str) -> str:
     name = _MIG.sub("", " ".join(name.split()))
-    return name.casefold().removeprefix("nvidia ")  # old drivers leave the maker out
+    # Old drivers and some lists leave the maker out.
+    return name.casefold().removeprefix("nvidia ").removeprefix("amd ")
 
 
 def _by_name(name: str) -> list[str]:

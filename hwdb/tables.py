@@ -174,7 +174,8 @@ def _formula_mistakes(key: str, spec: DeviceSpec, row: Row, ratio: float) -> Ite
         yield "computed with the boost clock; the matrix peak is at the lower matrix clock"
     elif _near(row.value, boost):
         yield "rate x units x boost clock; the published figure is at a lower matrix clock"
-    if _near(row.value, 4 * spec.peaks.get("float32/vector", 0.0)) and "16" in row.dtype:
+    database = 4 * spec.peaks.get("float32/vector", 0.0)
+    if spec.architecture == "sm_90" and "16" in row.dtype and _near(row.value, database):
         yield "four times the float32 vector rate, as a public card database prints vector float16"
     if _near(ratio, 2) and not sparse:
         yield "twice: two dies, or another accumulate type"

@@ -71,6 +71,7 @@ def test_all_entries_build_and_are_many():
         ("A100-SXM4-40GB", {}, "nvidia-a100-sxm4-40gb"),
         ("H100 PCIe", {}, "nvidia-h100-pcie-80gb"),
         ("nvidia l40s", {}, "nvidia-l40s"),
+        ("Radeon RX 7900 XTX", {"architecture": "gfx1100", "units": 96}, "amd-rx-7900-xtx"),
         ("AMD Instinct MI250X/MI250", {"units": 104}, "amd-mi250-gcd"),
         ("AMD Instinct MI250X/MI250", {"units": 110}, "amd-mi250x-gcd"),
         ("AMD Instinct MI250X", {"pci_id": "1002:7408"}, "amd-mi250x-gcd"),
