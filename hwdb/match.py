@@ -92,8 +92,9 @@ def _book() -> dict[str, list[str]]:
     book: dict[str, list[str]] = {}
     for key, entry in entries().items():
         match = entry.get("match", {})
-        for name in (*match.get("names", ()), *match.get("shared_names", ())):
-            book.setdefault(_plain(name), []).append(key)
+        claimed = {_plain(n) for n in (*match.get("names", ()), *match.get("shared_names", ()))}
+        for name in claimed:
+            book.setdefault(name, []).append(key)
         for pci in (*match.get("pci", ()), *match.get("shared_pci", ())):
             book.setdefault(f"pci {pci}", []).append(key)
     return book
