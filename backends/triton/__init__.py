@@ -93,7 +93,7 @@ def _device(index: int) -> Device:
         memory_size=p.total_memory,
         driver=hip or torch.version.cuda or "",
     )
-    return Device(f"cuda:{index}", info)
+    return Device(f"{'rocm' if hip else 'cuda'}:{index}", info)
 
 
 backend = TritonBackend()

@@ -60,9 +60,9 @@ def views(tensors: Sequence[TensorSpec]) -> tuple[list[int], list[list[int]], bo
         merged, new = collapse(shape, [*strides, contiguous_strides(shape)])
         if len(merged) <= AXES:
             break
-    # a single axis is put last with its stride, so that `at % n2` folds away
-    extents = [1] * (AXES - len(merged)) + merged
-    return extents, [[0] * (AXES - len(s)) + s for s in new[:-1]], dense
+    # behind them, so that the divisions by absent extents fold away
+    extents = merged + [1] * (AXES - len(merged))
+    return extents, [step + [0] * (AXES - len(step)) for step in new[:-1]], dense
 
 
 def plan(problem: Problem, target: Target, config: Config) -> Plan:
