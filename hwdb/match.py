@@ -68,7 +68,8 @@ def explain(info: DeviceInfo) -> str:
 
 def _needs(entry: Entry) -> str:
     low, high = entry.get("match", {}).get("units", (0, 0))
-    units = f"{low} to {high} units" if low else "its unit count"
+    span = f"{low}" if low == high else f"{low} to {high}"
+    units = f"{span} units" if low else "its unit count"
     return f"needs {units} on {', '.join(architecture_of(entry)['targets'])}"
 
 

@@ -89,14 +89,17 @@ def lookup(name: str, **known: Any) -> DeviceInfo:
     """DeviceInfo for a string typed by a person.
 
     A name that is this machine's processor stands for it, with all that detection sees: a masked
-    name ("AMD EPYC") alone says nothing.
+    name ("AMD EPYC") alone says nothing. Else a processor that the database lists by model, else
+    a GPU or accelerator.
     """
     from portable.hwdb.detect import cpu_info
 
     here = cpu_info()
     if name.casefold() == here.name.casefold() and not any(known.values()):
         return here
-    return DeviceInfo(name, **{k: v for k, v in known.items() if v})
+    told = {k: v for k, v in known.items() if v}
+    processor = DeviceInfo(name, kind="cpu", **told)
+    return processor if hwdb.find(processor) else DeviceInfo(name, **told)
 
 
 def print_spec(spec: DeviceSpec) -> None:

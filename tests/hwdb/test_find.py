@@ -136,6 +136,7 @@ def test_unknown_device_says_how_to_add_one():
 
 def test_shared_string_says_what_is_missing():
     assert "105 to 110 units" in hwdb.explain(info("AMD Instinct MI250X/MI250"))
+    assert "needs 16 units on sm_87" in hwdb.explain(info("Orin"))
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,7 @@ def test_show():
         (["AMD Instinct MI300X", "--arch", "gfx942"], "amd-mi300x"),
         (["AMD Instinct MI250X/MI250", "--units", "110"], "amd-mi250x-gcd"),
         (["AMD Radeon Graphics", "--pci", "1002:74a5"], "amd-mi325x"),
+        (["AMD EPYC 9654 96-Core Processor"], "cpu-amd-zen4"),
     ],
 )
 def test_find(arguments, key):
