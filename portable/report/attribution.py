@@ -60,7 +60,9 @@ def attribute(
         details: of the record, see the module.
         launch_floor: measured least launch [s]; used where the record has no `launch_time`.
     """
-    kernel, copies, launch = (_seconds(details, n) for n in ("kernel_time", "copy_time", "launch_time"))
+    kernel, copies, launch = (
+        _seconds(details, n) for n in ("kernel_time", "copy_time", "launch_time")
+    )
     if kernel is not None:
         device = min(kernel, time)
     else:

@@ -79,7 +79,8 @@ def _price(row: Mapping[str, Any], where: str) -> Price:
     extra = sorted(str(k) for k in row if k not in COLUMNS)
     if extra or not row.get("device"):
         raise RecordError(
-            f"{where}: " + (f"unknown columns {', '.join(extra)}; " if extra else "no device; ")
+            f"{where}: "
+            + (f"unknown columns {', '.join(extra)}; " if extra else "no device; ")
             + f"allowed are {', '.join(COLUMNS)}"
         )
     device = str(row["device"])
@@ -98,7 +99,7 @@ def _number(row: Mapping[str, Any], name: str, where: str) -> float | None:
     if value in (None, ""):
         return None
     try:
-        number = float(value)  # type: ignore[arg-type]
+        number = float(value)
     except (TypeError, ValueError):
         number = math.nan
     if not (math.isfinite(number) and number >= 0):

@@ -33,7 +33,6 @@ class Seen:
     dtype: str
     place: Place
     fraction: float
-    launch: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +103,8 @@ def seen_on(rows: Sequence[Row], places: Sequence[Place]) -> list[Seen]:
         for candidates in table_of(rows, place).values():
             best = best_of(candidates)
             if best.sol_fraction:
-                launch = place.roofs.latency if place.roofs else 0.0
                 problem = best.problem
-                found.append(Seen(problem.op, problem.dtype, place, best.sol_fraction, launch))
+                found.append(Seen(problem.op, problem.dtype, place, best.sol_fraction))
     return found
 
 
@@ -129,28 +127,29 @@ def _projection(problem: Problem, spec: DeviceSpec, seen: Sequence[Seen]) -> Pro
 
 
 def _kin(problem: Problem, spec: DeviceSpec, seen: Sequence[Seen]) -> tuple[list[Seen], str]:
-    tests = (
-        lambda p: p.spec.architecture == spec.architecture,
-        lambda p: p.spec.vendor == spec.vendor and p.spec.kind == spec.kind,
-        lambda p: p.spec.kind == spec.kind,
-        lambda p: True,
-    )
-    for rung, near in zip(RUNGS, tests, strict=True):
-        here = [s for s in seen if s.place.spec is not None and near(s.place)]
-        for what, fits in (
-            (f"{problem.op} {problem.dtype}", lambda s: (s.op, s.dtype) == (problem.op, problem.dtype)),
-            (problem.op, lambda s: s.op == problem.op),
-            ("other ops", lambda s: True),
-        ):
-            kin = [s for s in here if fits(s)]
+    for rung, here in zip(RUNGS, _rungs(spec, seen), strict=True):
+        same_op = [s for s in here if s.op == problem.op]
+        same = [s for s in same_op if s.dtype == problem.dtype]
+        for what, kin in ((f"{problem.op} {problem.dtype}", same), (problem.op, same_op)):
             if kin:
                 return kin, f"{rung}: {what}, {len(kin)} seen"
+        if here:
+            return here, f"{rung}: other ops, {len(here)} seen"
     return [], ""
 
 
-def _total(
-    weights: Weights, rows: dict[Problem, Projection]
-) -> tuple[float, float | None, int]:
+def _rungs(spec: DeviceSpec, seen: Sequence[Seen]) -> list[list[Seen]]:
+    """What was seen, by how near the device is."""
+    known = [(s, s.place.spec) for s in seen if s.place.spec is not None]
+    return [
+        [s for s, kin in known if kin.architecture == spec.architecture],
+        [s for s, kin in known if (kin.vendor, kin.kind) == (spec.vendor, spec.kind)],
+        [s for s, kin in known if kin.kind == spec.kind],
+        [s for s, _ in known],
+    ]
+
+
+def _total(weights: Weights, rows: dict[Problem, Projection]) -> tuple[float, float | None, int]:
     sol = projected = 0.0
     missing = 0
     for problem, calls in weights.calls.items():

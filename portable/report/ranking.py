@@ -104,7 +104,7 @@ def rank(rows: Sequence[Row], place: Place, weights: Weights) -> Ranking | None:
         return None
     best = {p: best_of(c) for p, c in here.items()}
     names = sorted({name for candidates in here.values() for name in candidates})
-    totals = [_total(name, lambda p, n=name: here[p].get(n), best, weights) for name in names]
+    totals = [_total(name, _runs_on(name, here), best, weights) for name in names]
     totals.sort(key=lambda t: (t.with_fallback, t.candidate))
     chosen = {p: next((r for r in c.values() if r.chosen), None) for p, c in here.items()}
     leaders = [_total("best", best.get, best, weights)]
@@ -120,6 +120,10 @@ def rank(rows: Sequence[Row], place: Place, weights: Weights) -> Ranking | None:
         [p for p in weights.calls if p not in here],
         len(here),
     )
+
+
+def _runs_on(name: str, here: Table) -> Callable[[Problem], Row | None]:
+    return lambda problem: here[problem].get(name)
 
 
 def _total(
@@ -234,7 +238,11 @@ def _port_fixes(
             gap = weights.calls[problem] * (row.time - fastest.time)
             old = lost.get((problem.op, name), (0.0, 0.0, row))
             worst = row if (row.gap_best or 0) > (old[2].gap_best or 0) else old[2]
-            lost[problem.op, name] = (old[0] + gap, old[1] + weights.calls[problem] * row.time, worst)
+            lost[problem.op, name] = (
+                old[0] + gap,
+                old[1] + weights.calls[problem] * row.time,
+                worst,
+            )
     return [
         Fix("port", f"{op} on {name}", gap, gap / total,
             f"{name} needs {time_text(spent)} for {op}, {time_text(gap)} more than the best; "

@@ -19,6 +19,8 @@ from portable.records import Record
 from portable.report.attribution import Step, attribute
 from portable.roofline import Roofs, SpeedOfLight
 
+NO_SCORE = roofline.Score(None, "invalid", "not timed")
+
 NATIVE = "vendor library"
 """The porting path whose best time is the native baseline T_b."""
 
@@ -97,7 +99,7 @@ class Row:
     baseline_name: str = ""
     best: float | None = None
     best_name: str = ""
-    score: roofline.Score = roofline.Score(None, "invalid", "not timed")
+    score: roofline.Score = NO_SCORE
     steps: tuple[Step, ...] = ()
     headline: bool = False
     chosen: bool = False
@@ -143,7 +145,10 @@ def build_rows(
     places = _places(newest)
     by_key = {place.key: place for place in places}
     cache = _Cache()
-    rows = [_row(r, by_key[r.machine, r.device.id], cache, n) for r, n in zip(newest, older, strict=True)]
+    rows = [
+        _row(r, by_key[r.machine, r.device.id], cache, n)
+        for r, n in zip(newest, older, strict=True)
+    ]
     for group in _groups(rows):
         _compare(group)
     for group in _by_place(rows).values():

@@ -42,9 +42,7 @@ def from_mapping(name: str, entries: Mapping[Problem, tuple[float, str]], **more
     return from_entries(name, ((p, w, n) for p, (w, n) in entries.items()), **more)
 
 
-def from_entries(
-    name: str, entries: Iterable[tuple[Problem, float, str]], **more: Any
-) -> Weights:
+def from_entries(name: str, entries: Iterable[tuple[Problem, float, str]], **more: Any) -> Weights:
     """Weights from (problem, calls, note); equal problems add up.
 
     Raises:

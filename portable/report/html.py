@@ -1,0 +1,301 @@
+"""A report as one HTML file: no server, no network, readable without a script.
+
+Charts, matrices and rankings are drawn here; a small script adds the table of all facts (sorted,
+filtered, paged), tips and the colour scheme. Nothing is loaded from anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from portable import backend as protocols
+from portable.errors import RecordError
+from portable.report import charts
+from portable.report.attribution import MEANING, STEPS
+from portable.report.model import Report
+from portable.report.prices import Bill, bill
+from portable.report.ranking import Ranking, Total
+from portable.report.rows import Place, Row
+from portable.report.summary import sentences
+from portable.report.table import script_text, table_data
+from portable.stats import geometric_mean
+from portable.text import rate_text, share, time_text
+
+MAX_FIXES = 12
+
+
+def write_html(report: Report, path: str | os.PathLike[str]) -> None:
+    """Write the report as one self-contained HTML file."""
+    try:
+        Path(path).write_text(render(report), encoding="utf-8")
+    except OSError as error:
+        raise RecordError(f"{path} cannot be written: {error}") from None
+
+
+def render(report: Report) -> str:
+    """The page as text."""
+    import jinja2
+
+    loader = jinja2.PackageLoader("portable.report", "template")
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    environment.filters |= {
+        "time": lambda v: time_text(v) if v is not None else "–",
+        "share": lambda v: share(v) if v is not None else "–",
+        "times": lambda v: f"{v:.2f}×" if v is not None else "–",
+        "rate": rate_text,
+        "number": lambda v: f"{v:,.4g}" if v is not None else "–",
+    }
+    return environment.get_template("page.html").render(_context(report, loader, environment))
+
+
+def _context(report: Report, loader: Any, environment: Any) -> dict[str, Any]:
+    names = sorted({row.candidate for row in report.rows})
+    slots = {name: index for index, name in enumerate(names)}
+    kind, data = script_text(table_data(report))
+    return {
+        "report": report,
+        "sentences": sentences(report),
+        "css": loader.get_source(environment, "page.css")[0],
+        "js": loader.get_source(environment, "page.js")[0],
+        "data_kind": kind,
+        "data": data,
+        "slots": slots,
+        "swatches": {name: charts.swatch(slot) for name, slot in slots.items()},
+        "matrices": [matrix(report, place) for place in report.places],
+        "rooflines": [
+            (place, chart)
+            for place in report.places
+            if (chart := charts.roofline(place, report.rows, slots)) is not None
+        ],
+        "rankings": [_ranking(r, report) for r in report.rankings],
+        "projected": [_projected(p, report) for p in report.projected],
+        "cascades": [charts.cascade(study) for study in report.studies],
+        "failures": failures(report),
+        "environment": [_environment(place, report) for place in report.places],
+        "steps": [(index, name, MEANING[name]) for index, name in enumerate(STEPS)],
+        "paths": _paths(report),
+        "crosscompile": tables_of(report.crosscompile),
+        "max_fixes": MAX_FIXES,
+    }
+
+
+# --- matrix ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One candidate on one op and dtype of a device.
+
+    Attributes:
+        gap: geometric mean of time over best; None when nothing ran.
+        fraction: geometric mean of the SOL fraction.
+        ran, of: problems it ran correctly, and problems there are.
+        level: 0 (best) to 4, or 5 for nothing: the colour.
+        why: why some did not run.
+    """
+
+    gap: float | None
+    fraction: float | None
+    ran: int
+    of: int
+    level: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Candidates against ops of one device."""
+
+    place: Place
+    columns: tuple[tuple[str, str], ...]
+    lines: tuple[tuple[str, tuple[Cell, ...]], ...]
+
+
+def matrix(report: Report, place: Place) -> Matrix:
+    """Geometric means by candidate, op and dtype."""
+    rows = [r for r in report.rows if r.place is place and r.headline]
+    columns = tuple(sorted({(r.problem.op, r.problem.dtype) for r in rows}))
+    problems: dict[tuple[str, str], set[Any]] = {c: set() for c in columns}
+    cells: dict[tuple[str, tuple[str, str]], list[Row]] = {}
+    for row in rows:
+        column = (row.problem.op, row.problem.dtype)
+        problems[column].add(row.problem)
+        cells.setdefault((row.candidate, column), []).append(row)
+    names = sorted({r.candidate for r in rows})
+    lines = tuple(
+        (n, tuple(_cell(cells.get((n, c), []), len(problems[c])) for c in columns)) for n in names
+    )
+    return Matrix(place, columns, lines)
+
+
+def _cell(rows: Sequence[Row], of: int) -> Cell:
+    right = [r for r in rows if r.ok]
+    gaps = [r.gap_best for r in right if r.gap_best]
+    fractions = [r.sol_fraction for r in right if r.sol_fraction]
+    gap = geometric_mean(gaps) if gaps else None
+    why = "; ".join(sorted({f"{r.status}: {r.reason}"[:200] for r in rows if not r.ok}))
+    return Cell(
+        gap,
+        geometric_mean(fractions) if fractions else None,
+        len(right),
+        of,
+        _level(gap),
+        why or ("not measured" if len(right) < of else ""),
+    )
+
+
+def _level(gap: float | None) -> int:
+    if gap is None:
+        return 5
+    return next((i for i, limit in enumerate((1.05, 1.5, 3.0, 10.0)) if gap <= limit), 4)
+
+
+# --- ranking -----------------------------------------------------------------------------------
+
+
+def _ranking(ranking: Ranking, report: Report) -> dict[str, Any]:
+    longest = max(t.with_fallback for t in ranking.totals) or 1.0
+    lead = ranking.totals[0]
+    title = f"{ranking.weights.name} on {ranking.place.label}: {label_of(lead)}"
+    return {
+        "ranking": ranking,
+        "bars": [_bar(total, longest) for total in ranking.totals],
+        "waterfall": charts.waterfall(lead, title),
+        "lead": label_of(lead),
+        "fixes": [f for f in ranking.fixes if f.kind != "port"],
+        "ports": [f for f in ranking.fixes if f.kind == "port"],
+        "bill": _bill(ranking, report),
+    }
+
+
+def label_of(total: Total) -> str:
+    """A total's name for people."""
+    words = {"chosen": "chosen by the selector", "best": "the best of each"}
+    return words.get(total.candidate, total.candidate)
+
+
+def _bar(total: Total, longest: float) -> dict[str, Any]:
+    segments = [
+        (index, name, total.steps[name], 100 * total.steps[name] / longest)
+        for index, name in enumerate(STEPS)
+        if total.steps[name] > 0
+    ]
+    rest = total.with_fallback - total.time
+    return {
+        "total": total,
+        "name": label_of(total),
+        "segments": segments,
+        "fallback": (rest, 100 * rest / longest) if total.missing else None,
+    }
+
+
+def _bill(ranking: Ranking, report: Report) -> Bill | None:
+    if not report.prices:
+        return None
+    time = ranking.totals[0].with_fallback
+    place = ranking.place
+    return bill(time, ranking.weights.tokens, report.prices, place.label, place.spec)
+
+
+def _projected(device: Any, report: Report) -> dict[str, Any]:
+    totals = []
+    for weights in report.workloads:
+        sol, time, missing = device.totals[weights.name]
+        known = bill(time, weights.tokens, report.prices, device.spec.name, device.spec) if (
+            report.prices and time is not None
+        ) else None  # fmt: skip
+        totals.append((weights, sol, time, missing, known))
+    return {"device": device, "totals": totals, "basis": _bases(device)}
+
+
+def _bases(device: Any) -> str:
+    counts: dict[str, int] = {}
+    for row in device.rows:
+        rung = row.basis.partition(":")[0] if row.time is not None else row.basis
+        counts[rung] = counts.get(rung, 0) + 1
+    return "; ".join(f"{n} by {rung}" if rung else f"{n} not" for rung, n in counts.items())
+
+
+# --- the rest ----------------------------------------------------------------------------------
+
+
+def failures(report: Report) -> list[tuple[str, str, str, str, int, str]]:
+    """(status, candidate, op dtype, device, how many, reason) of what did not run correctly."""
+    found: dict[tuple[str, str, str, str, str], int] = {}
+    for row in report.rows:
+        if row.status == "ok":
+            continue
+        what = f"{row.problem.op} {row.problem.dtype}"
+        reason = row.reason if row.status != "bound_violated" else f"{row.label}: {row.reason}"
+        key = (row.status, row.candidate, what, row.place.label, reason[:300])
+        found[key] = found.get(key, 0) + 1
+    return [(s, c, w, p, n, r) for (s, c, w, p, r), n in sorted(found.items())]
+
+
+def _environment(place: Place, report: Report) -> dict[str, Any]:
+    records = [row.record for row in report.rows if row.place is place]
+    created = sorted(r.created for r in records)
+    methods = sorted({f"{r.method}, {r.cache}" for r in records if r.samples})
+    return {
+        "place": place,
+        "first": created[0] if created else "",
+        "last": created[-1] if created else "",
+        "methods": methods,
+        "samples": sum(len(r.samples) for r in records),
+        "roofs": str(place.roofs) if place.roofs else "",
+        "ways": sorted(
+            {r.sol.way for r in report.rows if r.place is place and r.sol and r.sol.way}
+        ),
+    }
+
+
+def _paths(report: Report) -> list[tuple[str, list[str], int, float | None]]:
+    """(path, candidates, correct rows, geometric-mean gap) by porting path."""
+    found: dict[str, list[Row]] = {}
+    for row in report.headlines:
+        found.setdefault(row.path, []).append(row)
+    order = [*protocols.PATHS, *sorted(set(found) - set(protocols.PATHS))]
+    lines = []
+    for path in order:
+        rows = found.get(path, [])
+        gaps = [r.gap_best for r in rows if r.gap_best]
+        names = sorted({r.candidate for r in rows})
+        lines.append((path, names, len(gaps), geometric_mean(gaps) if gaps else None))
+    return lines
+
+
+def tables_of(data: Any) -> list[tuple[str, list[str], list[list[str]]]]:
+    """(title, head, lines) of foreign JSON: a list of flat objects, or lists of them by name."""
+    if not data:
+        return []
+    named: Mapping[str, Any] = data if isinstance(data, Mapping) else {"": data}
+    tables = []
+    for name, rows in named.items():
+        if not isinstance(rows, list) or not all(isinstance(r, Mapping) for r in rows):
+            continue
+        head = list(dict.fromkeys(str(k) for row in rows for k in row))
+        lines = [[_text(row.get(k)) for k in head] for row in rows]
+        tables.append((name, head, lines))
+    return tables
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}" if math.isfinite(value) else "–"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k}={_text(v)}" for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value))
+    return str(value)

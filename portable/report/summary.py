@@ -1,0 +1,119 @@
+"""A report in a few sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from portable.report.model import Report
+from portable.report.ranking import Ranking, best_of, table_of
+from portable.report.rows import Place, Row
+from portable.stats import geometric_mean
+from portable.text import share, time_text
+
+
+def sentences(report: Report) -> list[str]:
+    """What a reader should know who reads nothing else."""
+    if not report.rows:
+        return ["There are no records: run `portable bench` and give its record file."]
+    lines = [_what(report)]
+    for place in report.places:
+        lines += _device(report, place)
+    for ranking in report.rankings:
+        lines += _workload(ranking, report)
+    lines += _warnings(report)
+    return lines
+
+
+def _what(report: Report) -> str:
+    problems = len({r.problem for r in report.rows})
+    backends = len({r.record.backend for r in report.rows})
+    devices = len(report.places)
+    ok = sum(r.ok for r in report.rows)
+    text = (
+        f"{_count(len(report.rows), 'measurement')} of {_count(problems, 'problem')} by "
+        f"{_count(backends, 'backend')} on {_count(devices, 'device')}, {ok} of them correct and "
+        "timed"
+    )
+    if report.projected:
+        text += f"; {_count(len(report.projected), 'more device')} projected, not measured"
+    return text + "."
+
+
+def _device(report: Report, place: Place) -> list[str]:
+    table = table_of(report.rows, place)
+    if not table:
+        return [f"On {place.label} nothing ran correctly."]
+    best = [best_of(candidates) for candidates in table.values()]
+    wins = Counter(row.candidate for row in best).most_common()
+    won = ", ".join(f"{name} {count}" for name, count in wins)
+    text = f"On {place.label} the fastest backend is {wins[0][0]} for {wins[0][1]} of {len(best)}"
+    text += f" problems ({won})" if len(wins) > 1 else " problems"
+    sol = _mean([r.sol_fraction for r in best])
+    roof = _mean([r.roof_fraction for r in best])
+    if sol is not None:
+        text += f"; the best reach {share(sol)} of the datasheet's speed of light"
+        text += f" and {share(roof)} of the measured roof" if roof is not None else ""
+        text += " (geometric means)"
+    return [text + "."]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [v for v in values if v]
+    return geometric_mean(known) if known else None
+
+
+def _workload(ranking: Ranking, report: Report) -> list[str]:
+    named = {t.candidate: t for t in ranking.totals}
+    singles = [t for t in ranking.totals if t.candidate not in ("best", "chosen")]
+    best = named["best"]
+    where = f" on {ranking.place.label}" if len(report.places) > 1 else ""
+    text = f"{ranking.weights.name}{where}: {time_text(best.time)} with the best backend everywhere"
+    if "chosen" in named and not named["chosen"].missing:
+        text += f", {named['chosen'].slowdown:.2f} times that with what was chosen"
+    if singles:
+        text += f", {singles[0].slowdown:.2f} times with {singles[0].candidate} alone"
+        if len(singles) > 1:
+            text += f", {singles[-1].slowdown:.2f} times with {singles[-1].candidate} alone"
+    lines = [text + "."]
+    if ranking.fixes:
+        fixes = [f for f in ranking.fixes if f.kind not in ("port", "ceiling")]
+        if fixes:
+            first = fixes[0]
+            lines.append(f"To fix first: {first.what} (up to {time_text(first.gain)}).")
+    return lines
+
+
+def _warnings(report: Report) -> list[str]:
+    lines = []
+    if report.violations:
+        lines.append(
+            f"{_count(len(report.violations), 'measurement')} beat the speed of light: a number "
+            "behind the bound or the timer is wrong; they are set apart and count nowhere."
+        )
+    wrong = [r for r in report.rows if r.status == "incorrect"]
+    if wrong:
+        names = ", ".join(sorted({f"{r.problem.op} on {r.candidate}" for r in wrong}))
+        lines.append(f"Wrong results: {names}.")
+    guessed = [r for r in report.headlines if _guessed(r)]
+    if guessed:
+        lines.append(
+            f"{len(guessed)} of {len(report.headlines)} shares of the speed of light rest on "
+            "estimated peaks or bandwidths (marked ≈)."
+        )
+    if report.changes is not None:
+        worse = report.regressions
+        lines.append(
+            f"Against the baseline {len(worse)} got worse."
+            if worse
+            else "Against the baseline nothing got slower beyond the noise."
+        )
+    return lines
+
+
+def _guessed(row: Row) -> bool:
+    return row.sol is not None and row.sol.estimated
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
