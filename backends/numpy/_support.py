@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -110,5 +110,76 @@ def rowwise(problem: Problem, axis: int, body: Callable[[Array], Array | None]) 
             out = body(block)
             target[rows, :, columns] = block if out is None else out
         return y
+
+    return quiet(kernel)
+
+
+def row_blocks(arrays: Sequence[Array], itemsize: int) -> Iterator[list[Array]]:
+    """The same blocks of rows of several arrays (rows, ...), about BLOCK_BYTES of the first."""
+    if not arrays:
+        return
+    first = arrays[0]
+    step = max(BLOCK_BYTES // max(itemsize * (first.size // len(first)), 1), 1)
+    for i in range(0, len(first), step):
+        yield [a[i : i + step] for a in arrays]
+
+
+def elementwise(problem: Problem, body: Callable[..., None]) -> Kernel:
+    """A kernel that maps elements, a block at a time.
+
+    `body` gets blocks (1-d, its own, compute dtype) of all operands and changes the first in place.
+    """
+    dtype, compute = result_dtype(problem), wide_dtype(problem)
+    step = BLOCK_BYTES // compute.itemsize
+
+    def kernel(*arrays: Array) -> Array:
+        y = np.empty(arrays[0].shape, dtype)
+        target, sources = y.reshape(-1), [a.reshape(-1) for a in arrays]
+        for i in range(0, target.size, step):
+            blocks = [a[i : i + step].astype(compute) for a in sources]
+            body(*blocks)
+            target[i : i + step] = blocks[0]
+        return y
+
+    return quiet(kernel)
+
+
+def normalized(problem: Problem, rows: Callable[[Array], None]) -> Kernel:
+    """A norm over the last axis with optional weight and bias; `rows` changes (m, n) in place."""
+    dtype, compute = result_dtype(problem), wide_dtype(problem)
+    n = problem["x"].shape[-1]
+    weight_at, bias_at = problem.position("weight"), problem.position("bias")
+
+    def kernel(*arrays: Array) -> Array:
+        x = arrays[0]
+        y = np.empty(x.shape, dtype)
+        if y.size == 0:
+            return y
+        weight = None if weight_at is None else arrays[weight_at].astype(compute)
+        bias = None if bias_at is None else arrays[bias_at].astype(compute)
+        both = [x.reshape(-1, n), y.reshape(-1, n)]
+        for source, target in row_blocks(both, compute.itemsize):
+            block = source.astype(compute)
+            rows(block)
+            if weight is not None:
+                block *= weight
+            if bias is not None:
+                block += bias
+            target[...] = block
+        return y
+
+    return quiet(kernel)
+
+
+def reduction(problem: Problem, function: np.ufunc, divide_by: int | None = None) -> Kernel:
+    """function.reduce over the problem's axes in the accumulator's dtype, rounded once."""
+    dtype, axes, keepdims = result_dtype(problem), problem.param("axis"), problem.param("keepdims")
+    compute = np.dtype(dtypes.accumulator(problem.results[0].dtype))
+
+    def kernel(x: Array) -> Array:
+        y = np.asarray(function.reduce(x, axis=axes, dtype=compute, keepdims=keepdims))
+        if divide_by is not None:
+            y = np.true_divide(y, divide_by)
+        return np.asarray(y, dtype)
 
     return quiet(kernel)

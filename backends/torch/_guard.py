@@ -49,6 +49,20 @@ def guarded(kernel: Kernel, problem: Problem, device: Device) -> Kernel:
     return guard
 
 
+def full_precision(kernel: Kernel, device: Device) -> Kernel:
+    """The kernel with its inner float32 products always in full, whatever its operands' dtype."""
+    kind = torch_device(device.id).type
+    lowered = _lowered(kind)
+
+    def guard(*arrays: Any) -> Any:
+        if not _autocast_on() and (lowered is None or not lowered()):
+            return kernel(*arrays)
+        with torch.autocast(kind, enabled=False), _full_precision(kind):
+            return kernel(*arrays)
+
+    return guard
+
+
 def _keeps_full(problem: Problem) -> bool:
     return problem.precision == "highest"
 

@@ -24,6 +24,19 @@ def wide(dtype: str) -> torch.dtype:
     return found
 
 
+def dtype_of(problem: Problem, index: int = 0) -> torch.dtype:
+    """torch's dtype of a result."""
+    found: torch.dtype = getattr(torch, problem.results[index].dtype)
+    return found
+
+
+def int_reasons(problem: Problem, device: Device) -> list[str]:
+    """Refuses the unsigned types that torch stores but does not compute with."""
+    if problem.dtype in ("uint16", "uint32", "uint64"):
+        return [f"dtype is {problem.dtype} (torch computes with uint8 and signed integers)"]
+    return []
+
+
 def has_native_half(dtype: str) -> bool:
     """Whether oneDNN multiplies this half type on the CPU without widening it element by element.
 

@@ -1,0 +1,77 @@
+"""torch's scaled_dot_product_attention (flash kernels where the device has them)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from portable.backend import Config, Kernel
+from portable.backends.torch._guard import guarded
+from portable.backends.torch._support import dtype_of, float_reasons, has_native_half
+from portable.device import Device
+from portable.op import Problem
+
+DIFFERENTIABLE = True
+TRACEABLE = True
+
+
+def why_not(problem: Problem, device: Device) -> list[str]:
+    """float64 on MPS."""
+    return float_reasons(problem, device)
+
+
+def configs(problem: Problem, device: Device) -> Sequence[Config]:
+    """{"widen": ...} for half types on the CPU."""
+    if device.id != "cpu" or problem.dtype not in ("float16", "bfloat16"):
+        return [{}]
+    native = has_native_half(problem.dtype)
+    return [{"widen": not native}, {"widen": native}]
+
+
+def compile(problem: Problem, device: Device, config: Config) -> Kernel:
+    """Causal masks are aligned to the end; rows without a key are 0."""
+    compute = torch.float32 if config.get("widen") else dtype_of(problem)
+    dtype, shape = dtype_of(problem), problem.results[0].shape
+    scale, causal = problem.param("scale"), problem.param("causal")
+    s, t = problem["q"].shape[2], problem["k"].shape[2]
+    group = problem["q"].shape[1] // max(problem["k"].shape[1], 1)
+    masked = "mask" in problem.operands
+    plain = causal and not masked and s == t  # torch's is_causal is aligned to the start
+    built = causal and not plain and s > 1  # the only query of a decode step sees every key
+
+    def kernel(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+        if 0 in shape or t == 0:
+            return q.new_zeros(shape)
+        if built:
+            mask = _with_causal(mask, s, t, q.device)
+        if mask is not None and mask.dtype != torch.bool:
+            mask = mask.to(compute)
+        y = F.scaled_dot_product_attention(
+            q.to(compute), _shared(k, group).to(compute), _shared(v, group).to(compute),
+            attn_mask=mask, is_causal=plain, scale=scale,
+        )  # fmt: skip
+        if mask is not None:
+            seen = mask if mask.dtype == torch.bool else mask > -torch.inf
+            y = torch.where(seen.any(-1, keepdim=True), y, 0.0)
+        return y.to(dtype)
+
+    return guarded(kernel, problem, device)
+
+
+def _shared(x: Any, group: int) -> Any:
+    """Key/value heads as views, one per query head."""
+    if group == 1:
+        return x
+    return x.unsqueeze(2).expand(-1, -1, group, -1, -1).flatten(1, 2)
+
+
+def _with_causal(mask: Any, s: int, t: int, device: Any) -> Any:
+    keep = torch.ones(s, t, dtype=torch.bool, device=device).tril(t - s)
+    if mask is None:
+        return keep
+    if mask.dtype == torch.bool:
+        return mask & keep
+    return mask.masked_fill(~keep, -torch.inf)
