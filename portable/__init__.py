@@ -23,7 +23,12 @@ from portable.api import tune as tune
 from portable.api import unregister as unregister
 from portable.api import using as using
 from portable.ops.add_rms_norm import add_rms_norm as add_rms_norm
+from portable.ops.argmax import argmax as argmax
 from portable.ops.attention import attention as attention
+from portable.ops.conv2d import conv2d as conv2d
+from portable.ops.cross_entropy import cross_entropy as cross_entropy
+from portable.ops.cumsum import cumsum as cumsum
+from portable.ops.embedding import embedding as embedding
 from portable.ops.gelu import gelu as gelu
 from portable.ops.layer_norm import layer_norm as layer_norm
 from portable.ops.linear import linear as linear
@@ -31,9 +36,12 @@ from portable.ops.log_softmax import log_softmax as log_softmax
 from portable.ops.matmul import matmul as matmul
 from portable.ops.max import max as max
 from portable.ops.mean import mean as mean
+from portable.ops.quantized_matmul import quantized_matmul as quantized_matmul
 from portable.ops.rms_norm import rms_norm as rms_norm
+from portable.ops.rope import rope as rope
 from portable.ops.softmax import softmax as softmax
 from portable.ops.sum import sum as sum
 from portable.ops.swiglu import swiglu as swiglu
+from portable.ops.transpose import transpose as transpose
 
 __version__ = "0.1.0"

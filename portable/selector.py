@@ -88,6 +88,10 @@ def candidates(
     eligible: list[Candidate] = []
     refused: list[Candidate] = []
     for entry in registry.registered().values():
+        if not _may_be_asked_for(entry.name, settings):
+            reason = f"using(backend={settings.backend!r})"
+            refused.append(Candidate(entry.name, Device("-", _nothing()), refused=(reason,)))
+            continue  # its library need not be loaded
         if not entry.usable:
             refused.append(Candidate(entry.name, Device("-", _nothing()), refused=(entry.why,)))
             continue
@@ -209,6 +213,10 @@ _CONSTRAINTS = {
     "differentiable": "would lose the gradient that the arrays ask for",
     "traceable": "cannot be traced by the arrays' library",
 }
+
+
+def _may_be_asked_for(backend: str, settings: Settings) -> bool:
+    return settings.backend is None or settings.backend.partition("[")[0] == backend
 
 
 def _is_asked_for(candidate: Candidate, settings: Settings) -> bool:

@@ -21,6 +21,8 @@ NO_TARGET = (
     "triton has no target here: needs a CUDA or ROCm device; on a CPU it runs only through its "
     "interpreter (TRITON_INTERPRET=1), in tests"
 )
+DRIVER_NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/kfd", "/dev/dxg")
+"""Device files of the NVIDIA, AMD and WSL drivers: where none is, no GPU can be driven."""
 INTERPRETER = "interpreter"
 """Runtime of the device that exists in tests only."""
 
@@ -49,6 +51,8 @@ class TritonBackend(BackendBase):
         missing = super().why_missing()
         if missing or interpreting():
             return missing
+        if not any(map(os.path.exists, DRIVER_NODES)):
+            return Missing(NO_TARGET)  # torch need not be imported to know
         import torch
 
         return None if torch.cuda.is_available() else Missing(NO_TARGET)
