@@ -72,10 +72,9 @@ def _absorb(g: Gemm) -> Gemm:
 
 
 def tile_rows(m: int, most: int) -> int:
-    """Rows of the register tile: near `most`, and few of them wasted on the last tile."""
-    if m <= most:
-        return max(1, m)
-    return min(range(max(1, most - 4), most + 1), key=lambda r: (-(-m // r) * r, -r))
+    """Rows of the register tile: `most` or a few less, so that the last tile wastes little."""
+    sizes = (most, most - 2, most - 6, most - 10) if most > 10 else (most, most - 2)
+    return min((r for r in sizes if r > 0), key=lambda r: (-(-m // r) * r * (1 + 1 / r), -r))
 
 
 def default_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | bool]:
@@ -98,6 +97,8 @@ def default_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str |
 
 def configs(g: Gemm, dtype: str, device: Device) -> list[Config]:
     """The default first, then other cache blocks and register tiles."""
+    if 0 in (g.m, g.n, g.k, g.count):
+        return [{}]  # nothing to tune in an empty product
     if not is_cpu(device):
         return [{"kind": "tiled"}]
     first = default_config(g, dtype, device)
@@ -124,15 +125,15 @@ def add_gemm(
 ) -> None:
     """Append the launch of a product."""
     c = {name: int(v) for name, v in config.items() if name != "kind"}
-    options = [f"-D{name.upper()}={c[name]}" for name in ("mr", "nv", "kc", "mb", "nb")]
+    options = [f"-D{name.upper()}={c[name]}" for name in ("mr", "nv", "kc")]
     options.append(f"-DACT={ACTIVATIONS[epilogue.activation]}")
-    extra: list[Any] = []
-    if epilogue.bias is not None:
-        options.append("-DBIAS")
-        extra.append(epilogue.bias)
-    if epilogue.residual is not None:
-        options.append("-DRESIDUAL")
-        extra += [epilogue.residual, epilogue.residual_stride]
+    extra: list[Any] = [
+        epilogue.bias or x,
+        epilogue.residual or x,
+        epilogue.residual_stride,
+        np.int32(epilogue.bias is not None),
+        np.int32(epilogue.residual is not None),
+    ]
     tiles = g.count * -(-g.m // c["mb"]) * -(-g.n // c["nb"])
     count = max(1, min(tiles, b.device.info.units))
     size = 8 if b.dtype == "float64" else 4
@@ -147,7 +148,7 @@ def add_gemm(
         "gemm",
         ("_panels.cl", "_activations.cl", "gemm.cl"),
         count,
-        [x, y, out, *extra, scratch, counter, *shape, *axes],
+        [x, y, out, *extra, scratch, counter, *shape, *axes, np.int32(c["mb"]), np.int32(c["nb"])],
         options,
         per_unit=1,
     )

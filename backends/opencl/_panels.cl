@@ -84,7 +84,7 @@ inline void pack_any(const __global S* src, long rs, long cs, int rows, int cols
     for (int j = 0; j < padded; j++) dst[i * ds + j] = j < cols ? LD(src + i * rs + j * cs) : 0;
 }
 
-inline void pack(const __global S* src, long rs, long cs, int rows, int cols, __global A* dst,
+__attribute__((noinline)) void pack(const __global S* src, long rs, long cs, int rows, int cols, __global A* dst,
                  int ds) {
   if (cs == 1) pack_rows(src, rs, rows, cols, dst, ds);
   else if (rs == 1) pack_transposed(src, cs, rows, cols, dst, ds);

@@ -6,8 +6,6 @@
 // while all rows of A pass by. MR x NV vectors of C are kept in registers.
 #define NR (NV * VW)
 #define KP (KC + VW)
-#define IP (MB / MR)
-#define PANELS (NB / NR)
 
 // MR x NR of C: acc (+)= a (MR rows, KP apart) times b (kc x NR).
 inline void micro(const __global A* a, const __global A* b, __global A* acc, int kc, int first) {
@@ -31,19 +29,17 @@ inline void micro(const __global A* a, const __global A* b, __global A* acc, int
 }
 
 KERNEL void gemm(const __global S* a, long a0, const __global S* b, long b0, __global S* c, long c0,
-#ifdef BIAS
-                 const __global S* bias, long bias0,
-#endif
-#ifdef RESIDUAL
-                 const __global S* res, long res0, long res_stride,
-#endif
+                 const __global S* bias, long bias0, const __global S* res, long res0,
+                 long res_stride, int has_bias, int has_res,
                  __global A* scratch, long scratch0, volatile __global int* counter, long counter0,
                  long m, long n, long k, long ras, long cas, long rbs, long cbs, long n0, long n1,
-                 long n2, long sa0, long sa1, long sa2, long sb0, long sb1, long sb2) {
-  __global A* pa = scratch + scratch0 + get_group_id(0) * (long)(MB * KP + KC * NR + MB * NB);
+                 long n2, long sa0, long sa1, long sa2, long sb0, long sb1, long sb2, int MB,
+                 int NB) {
+  __global A* pa = scratch + scratch0 + get_group_id(0) * (long)(MB * KP + KC * NR) + get_group_id(0) * (long)MB * NB;
   __global A* pb = pa + MB * KP;
   __global A* acc = pb + KC * NR;
   int tm = (int)((m + MB - 1) / MB), tn = (int)((n + NB - 1) / NB);
+  int IP = MB / MR; // row panels of a whole tile
   long tiles = (long)tm * tn * n0 * n1 * n2;
   for (long t = atomic_inc(counter + counter0); t < tiles; t = atomic_inc(counter + counter0)) {
     long batch = t / ((long)tm * tn);
@@ -74,14 +70,13 @@ KERNEL void gemm(const __global S* a, long a0, const __global S* b, long b0, __g
       for (int j = 0; j < nb; j += VW) {
         AV x = lda(row + (j / NR * IP) * MR * NR + j % NR);
         int w = nb - j;
-#ifdef BIAS
-        x += w >= VW ? ldv(bias + bias0 + j0 + j) : ldv_part(bias + bias0 + j0 + j, w, 0);
-#endif
+        if (has_bias)
+          x += w >= VW ? ldv(bias + bias0 + j0 + j) : ldv_part(bias + bias0 + j0 + j, w, 0);
         x = activate_v(x);
-#ifdef RESIDUAL
-        const __global S* r = res + res0 + (i0 + i) * res_stride + j0 + j;
-        x += w >= VW ? ldv(r) : ldv_part(r, w, 0);
-#endif
+        if (has_res) {
+          const __global S* r = res + res0 + (i0 + i) * res_stride + j0 + j;
+          x += w >= VW ? ldv(r) : ldv_part(r, w, 0);
+        }
         if (w >= VW) stv(x, out + j);
         else stv_part(x, out + j, w);
       }
