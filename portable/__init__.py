@@ -11,6 +11,7 @@ package imports no array library; backends are found by entry point at the first
 from __future__ import annotations
 
 from portable import errors as errors
+from portable._about import VERSION
 from portable.api import backends as backends
 from portable.api import bind as bind
 from portable.api import devices as devices
@@ -44,4 +45,4 @@ from portable.ops.sum import sum as sum
 from portable.ops.swiglu import swiglu as swiglu
 from portable.ops.transpose import transpose as transpose
 
-__version__ = "0.1.0"
+__version__ = VERSION

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from portable import arrays, engine, evidence, machine, measure, registry, selector
+from portable._about import VERSION
 from portable.backend import ArrayFamily, Config
 from portable.errors import PortableError
 from portable.op import Op, Problem
@@ -373,9 +374,7 @@ def _blank(problem: Problem, candidate: Candidate, status: str) -> Record:
 
 
 def _versions(backend: str) -> Mapping[str, str]:
-    import portable
-
-    return {**evidence.versions(backend), "portable": portable.__version__}
+    return {**evidence.versions(backend), "portable": VERSION}
 
 
 __all__ = ["Entrant", "Key", "Result", "contest"]

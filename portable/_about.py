@@ -1,0 +1,3 @@
+"""The version, where everything can read it."""
+
+VERSION = "0.1.0"
