@@ -1,0 +1,70 @@
+// Index of the first largest element (the first NaN wins) of contiguous rows, or along an axis with
+// `inner` elements between neighbours. `parts` pieces of a row leave a value and an index each.
+inline bool better(A v, long i, A w, long j) {
+  if (v != v) return w == w || i < j;
+  return w == w && (v > w || (v == w && i < j));
+}
+
+KERNEL void argmax_rows(const __global S* x, long x0, __global A* best, long best0,
+                        __global long* at, long at0, long rows, long n, long xs, long parts) {
+  long piece = ((n + parts - 1) / parts + VW - 1) / VW * VW;
+  for (long t = get_global_id(0); t < rows * parts; t += get_global_size(0)) {
+    long from = min(n, t % parts * piece), to = min(n, from + piece);
+    const __global S* p = x + x0 + t / parts * xs;
+    A v = -INFINITY;
+    long index = from;
+    if (from < to) v = LD(p + from);
+    // Whole vectors are only looked at closely when one of their elements is larger, or a NaN.
+    long i = from;
+    for (; i + VW <= to && v == v; i += VW) {
+      AV c = ldv(p + i);
+      A top = max_v(c);
+      if (top > v || top != top) {
+        A lane[VW];
+        VSTORE(c, 0, lane);
+        for (int e = 0; e < VW; e++)
+          if (better(lane[e], i + e, v, index)) { v = lane[e]; index = i + e; }
+      }
+    }
+    for (; i < to && v == v; i++) {
+      A c = LD(p + i);
+      if (better(c, i, v, index)) { v = c; index = i; }
+    }
+    if (from >= to) index = n; // an empty piece never wins
+    best[best0 + t] = v;
+    at[at0 + t] = index;
+  }
+}
+
+KERNEL void argmax_parts(const __global A* best, long best0, const __global long* at, long at0,
+                         __global long* y, long y0, long rows, long parts) {
+  for (long r = get_global_id(0); r < rows; r += get_global_size(0)) {
+    A v = best[best0 + r * parts];
+    long index = at[at0 + r * parts];
+    for (long i = 1; i < parts; i++) {
+      A c = best[best0 + r * parts + i];
+      long j = at[at0 + r * parts + i];
+      if (better(c, j, v, index)) { v = c; index = j; }
+    }
+    y[y0 + r] = index;
+  }
+}
+
+KERNEL void argmax_columns(const __global S* x, long x0, __global long* y, long y0, long outer,
+                           long n, long inner) {
+  long blocks = (inner + VW - 1) / VW;
+  for (long t = get_global_id(0); t < outer * blocks; t += get_global_size(0)) {
+    long block = t % blocks * VW;
+    int width = (int)min((long)VW, inner - block);
+    const __global S* p = x + x0 + t / blocks * n * inner + block;
+    A v[VW];
+    long index[VW];
+    for (int e = 0; e < width; e++) { v[e] = LD(p + e); index[e] = 0; }
+    for (long i = 1; i < n; i++)
+      for (int e = 0; e < width; e++) {
+        A c = LD(p + i * inner + e);
+        if (v[e] == v[e] && (c > v[e] || c != c)) { v[e] = c; index[e] = i; }
+      }
+    for (int e = 0; e < width; e++) y[y0 + t / blocks * inner + block + e] = index[e];
+  }
+}

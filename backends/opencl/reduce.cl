@@ -1,0 +1,99 @@
+// sum, mean (-DOP=0) and max (-DOP=1); partial results of long reductions are kept as A.
+// -DFROM_A reads partial results, -DTO_A writes them.
+#ifdef FROM_A
+typedef A X;
+#define LDX(p) (*(p))
+#define LDXV(p) VLOAD(0, p)
+inline AV ldx_part(const __global A* p, int n, A pad) {
+  A lane[VW];
+  for (int i = 0; i < VW; i++) lane[i] = pad;
+  for (int i = 0; i < n; i++) lane[i] = p[i];
+  return VLOAD(0, lane);
+}
+#else
+typedef S X;
+#define LDX(p) LD(p)
+#define LDXV(p) ldv(p)
+#define ldx_part ldv_part
+#endif
+#ifdef TO_A
+typedef A Y;
+#define STY(x, p) (*(p) = (x))
+#define STYV(x, p) VSTORE(x, 0, p)
+#else
+typedef S Y;
+#define STY(x, p) ST(x, p)
+#define STYV(x, p) stv(x, p)
+#endif
+#if OP == 1
+#define START (-INFINITY)
+#define JOIN max_nan
+#define JOIN_V max_nan_v
+#define FOLD max_v
+#else
+#define START 0
+#define JOIN ADD_
+#define JOIN_V ADD_
+#define FOLD sum_v
+#endif
+
+// (rows, n) -> rows; a row's elements are contiguous, `parts` pieces of a row make a result each.
+KERNEL void reduce_rows(const __global X* x, long x0, __global Y* y, long y0, long rows, long n,
+                        long xs, long parts, double factor) {
+  REDUCTION_MEMORY
+  long piece = ((n + parts - 1) / parts + VW - 1) / VW * VW;
+  for (long t = get_group_id(0); t < rows * parts; t += get_num_groups(0)) {
+    long from = min(n, t % parts * piece), to = min(n, from + piece);
+    const __global X* p = x + x0 + t / parts * xs;
+    AV v0 = (AV)(START), v1 = v0, v2 = v0, v3 = v0;
+    long i = from + get_local_id(0) * 4 * VW;
+    for (; i + 4 * VW <= to; i += LOCAL * 4 * VW) {
+      v0 = JOIN_V(v0, LDXV(p + i));
+      v1 = JOIN_V(v1, LDXV(p + i + VW));
+      v2 = JOIN_V(v2, LDXV(p + i + 2 * VW));
+      v3 = JOIN_V(v3, LDXV(p + i + 3 * VW));
+    }
+    for (long j = i; j < to && j < i + 4 * VW; j += VW)
+      v0 = JOIN_V(v0, j + VW <= to ? LDXV(p + j) : ldx_part(p + j, (int)(to - j), START));
+    v0 = JOIN_V(JOIN_V(v0, v1), JOIN_V(v2, v3));
+    A r = FOLD(v0);
+    REDUCE(JOIN, r)
+    if (get_local_id(0) == 0) STY(r * (A)factor, y + y0 + t);
+  }
+}
+
+// (outer, n, inner) -> (outer, parts, inner): VW neighbours of the inner axis at a time.
+KERNEL void reduce_columns(const __global X* x, long x0, __global Y* y, long y0, long outer, long n,
+                           long inner, long parts, double factor) {
+  long blocks = (inner + 4 * VW - 1) / (4 * VW), piece = (n + parts - 1) / parts;
+  for (long t = get_global_id(0); t < outer * parts * blocks; t += get_global_size(0)) {
+    long block = t % blocks, part = t / blocks % parts, o = t / blocks / parts;
+    long from = min(n, part * piece), to = min(n, from + piece);
+    const __global X* p = x + x0 + o * n * inner + block * 4 * VW;
+    __global Y* q = y + y0 + (o * parts + part) * inner + block * 4 * VW;
+    long width = inner - block * 4 * VW;
+    if (width >= 4 * VW) {
+      AV v0 = (AV)(START), v1 = v0, v2 = v0, v3 = v0;
+      for (long i = from; i < to; i++) {
+        v0 = JOIN_V(v0, LDXV(p + i * inner));
+        v1 = JOIN_V(v1, LDXV(p + i * inner + VW));
+        v2 = JOIN_V(v2, LDXV(p + i * inner + 2 * VW));
+        v3 = JOIN_V(v3, LDXV(p + i * inner + 3 * VW));
+      }
+      STYV(v0 * (A)factor, q);
+      STYV(v1 * (A)factor, q + VW);
+      STYV(v2 * (A)factor, q + 2 * VW);
+      STYV(v3 * (A)factor, q + 3 * VW);
+    } else {
+      for (long j = 0; j < width; j += VW) {
+        int w = (int)min((long)VW, width - j);
+        AV v = (AV)(START);
+        for (long i = from; i < to; i++)
+          v = JOIN_V(v, w == VW ? LDXV(p + i * inner + j) : ldx_part(p + i * inner + j, w, START));
+        A lane[VW];
+        VSTORE(v * (A)factor, 0, lane);
+        for (int e = 0; e < w; e++) STY(lane[e], q + j + e);
+      }
+    }
+  }
+}
