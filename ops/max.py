@@ -37,7 +37,7 @@ def bind(specs: Mapping[str, TensorSpec], params: Mapping[str, Any]) -> Problem:
 def cost(problem: Problem) -> Cost:
     """One comparison per element, less one per result."""
     x, y = problem["x"], problem.results[0]
-    work = (Work("vector", dtypes.accumulator(x.dtype), float(max(x.size - y.size, 0))),)
+    work = (Work("vector", dtypes.accumulator(x.dtype), float(x.size - y.size if x.size > y.size else 0)),)
     return Cost(work, x.touched_bytes, y.nbytes)
 
 
