@@ -16,7 +16,7 @@ from portable.text import rate_text, share, time_text
 MAX_POINTS = 1500
 """Points of one roofline chart; of more, those that take the most time are drawn."""
 WIDTH, HEIGHT = 760.0, 440.0
-LEFT, RIGHT, TOP, BOTTOM = 74.0, 16.0, 14.0, 48.0
+LEFT, RIGHT, TOP, BOTTOM = 96.0, 16.0, 14.0, 48.0
 
 SHAPES = ("circle", "square", "diamond", "up", "down", "plus", "cross", "star")
 
@@ -223,7 +223,7 @@ def waterfall(total: Total, title: str) -> str:
             f'<text class="tick" x="{left - 8}" y="{y + 13}" text-anchor="end">{name}</text>'
             f'<rect class="s{STEPS.index(name)}" x="{x:.1f}" y="{y}" width="{wide:.1f}" '
             f'height="20"/><text class="tick" x="{x + wide + 6:.1f}" y="{y + 13}">'
-            f"{time_text(time)} · {share(time / whole)}</text></g>"
+            f"{_amount(name, time, whole, total)}</text></g>"
         )
         at += time
         if index + 1 < len(shown):
@@ -233,51 +233,77 @@ def waterfall(total: Total, title: str) -> str:
     return _svg("".join(body), title, f"Sum: {time_text(whole)}", "waterfall", tall)
 
 
+def _amount(name: str, time: float, whole: float, total: Total) -> str:
+    if name in total.unknown:
+        return "not measured: inside another step"
+    return f"{time_text(time)} · {share(time / whole)}" if time > 0 else "0"
+
+
 def cascade(study: Study) -> str | None:
     """Efficiency and PP over the first n platforms, best first; None with fewer than two."""
     results = [r for r in study.results if not r.scope and r.cascade]
     count = len(study.platforms)
     if count < 2 or not results:
         return None
-    step = (WIDTH - LEFT - 190) / (count - 1)
+    height, end = 320.0, WIDTH - 150
+    step = (end - LEFT) / (count - 1)
 
-    def at(n: int, value: float) -> str:
-        return f"{LEFT + n * step:.1f} {TOP + (1 - value) * (HEIGHT - TOP - BOTTOM):.1f}"
+    def at(n: int, value: float) -> tuple[float, float]:
+        return LEFT + n * step, TOP + (1 - value) * (height - TOP - BOTTOM)
 
     body = []
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
-        y = at(0, tick).split()[1]
-        body.append(f'<path class="grid" d="M{LEFT} {y}H{WIDTH - 180}"/><text class="tick" '
-                    f'x="{LEFT - 6}" y="{y}" text-anchor="end" dominant-baseline="middle">'
+        y = at(0, tick)[1]
+        body.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{end}"/><text class="tick" '
+                    f'x="{LEFT - 6}" y="{y:.1f}" text-anchor="end" dominant-baseline="middle">'
                     f"{tick:.0%}</text>")  # fmt: skip
     for n in range(count):
-        body.append(f'<text class="tick" x="{LEFT + n * step:.1f}" y="{HEIGHT - BOTTOM + 18}" '
+        body.append(f'<text class="tick" x="{LEFT + n * step:.1f}" y="{height - BOTTOM + 18}" '
                     f'text-anchor="middle">{n + 1}</text>')  # fmt: skip
-    body.append(f'<text class="axis" x="{(LEFT + WIDTH - 180) / 2}" y="{HEIGHT - 8}" '
+    body.append(f'<text class="axis" x="{(LEFT + end) / 2}" y="{height - 8}" '
                 f'text-anchor="middle">platforms, the most efficient first</text>')  # fmt: skip
+    ends = {r.application: at(len(r.cascade) - 1, r.cascade[-1][1]) for r in results}
+    labels = _apart(ends)
     for slot, result in enumerate(results):
-        body.append(_cascade_line(result.application, result.cascade, slot, at))
+        name = result.application
+        body.append(_cascade_line(name, result.cascade, slot, at, labels[name]))
     names = ", ".join(study.platforms)
-    return _svg("".join(body), "Cascade of application efficiency", f"H: {names}", "cascade")
+    return _svg(
+        "".join(body), "Cascade of application efficiency", f"H: {names}", "cascade", height
+    )
+
+
+def _apart(ends: Mapping[str, tuple[float, float]], least: float = 14.0) -> dict[str, float]:
+    """Heights of labels beside line ends, moved down until none lies on another."""
+    found: dict[str, float] = {}
+    taken: dict[float, float] = {}
+    for name, (x, y) in sorted(ends.items(), key=lambda item: item[1][1]):
+        found[name] = taken[x] = max(y + 4, taken.get(x, -math.inf) + least)
+    return found
 
 
 def _cascade_line(
-    name: str, steps: Sequence[tuple[str, float, float]], slot: int, at: Callable[[int, float], str]
+    name: str,
+    steps: Sequence[tuple[str, float, float]],
+    slot: int,
+    at: Callable[[int, float], tuple[float, float]],
+    label: float,
 ) -> str:
     points = [at(n, e) for n, (_, e, _) in enumerate(steps)]
     means = [at(n, pp) for n, (_, _, pp) in enumerate(steps)]
     said = "; ".join(f"{p} {share(e)}" for p, e, _ in steps)
-    dots = "".join(
-        f'<path class="pt c{slot % 8}" d="{marker(slot, *map(float, p.split()))}"/>' for p in points
-    )
-    x, y = map(float, points[-1].split())
+    dots = "".join(f'<path class="pt c{slot % 8}" d="{marker(slot, *p)}"/>' for p in points)
     return (
         f"<g><title>{escape(f'{name}: {said}')}</title>"
-        f'<path class="line c{slot % 8}" d="M{"L".join(points)}"/>'
-        f'<path class="line dashed c{slot % 8}" d="M{"L".join(means)}"/>{dots}'
-        f'<text class="rooflabel" x="{x + 9}" y="{y + 4 + 12 * (slot % 3 - 1)}">'
+        f'<path class="line c{slot % 8}" d="{_polyline(points)}"/>'
+        f'<path class="line dashed c{slot % 8}" d="{_polyline(means)}"/>{dots}'
+        f'<text class="rooflabel" x="{points[-1][0] + 10:.1f}" y="{label:.1f}">'
         f"{escape(name)}</text></g>"
     )
+
+
+def _polyline(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
 def _svg(body: str, title: str, about: str, kind: str, height: float = HEIGHT) -> str:

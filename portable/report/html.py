@@ -48,12 +48,16 @@ def render(report: Report) -> str:
     )  # fmt: skip
     environment.filters |= {
         "time": lambda v: time_text(v) if v is not None else "–",
-        "share": lambda v: share(v) if v is not None else "–",
+        "share": _share,
         "times": lambda v: f"{v:.2f}×" if v is not None else "–",
         "rate": rate_text,
         "number": lambda v: f"{v:,.4g}" if v is not None else "–",
     }
     return environment.get_template("page.html").render(_context(report, loader, environment))
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else share(value) if value else "0"
 
 
 def _context(report: Report, loader: Any, environment: Any) -> dict[str, Any]:

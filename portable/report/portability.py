@@ -66,11 +66,13 @@ class Study:
         platforms: H.
         weights: name of the workload.
         results: whole workload first, then by op.
+        by_driver: whether H tells the drivers of one device apart.
     """
 
     platforms: tuple[str, ...]
     weights: str
     results: tuple[Result, ...]
+    by_driver: bool = False
 
 
 def devices(places: Sequence[Place]) -> list[Platform]:
@@ -103,7 +105,8 @@ def study(rows: Sequence[Row], platforms: Sequence[Platform], weights: Weights) 
         for scope in ["", *ops]
         for application in [CHOSEN, *applications]
     ]
-    return Study(tuple(p.name for p in platforms), weights.name, tuple(results))
+    by_driver = any(p.runtime is not None for p in platforms)
+    return Study(tuple(p.name for p in platforms), weights.name, tuple(results), by_driver)
 
 
 def _result(
@@ -168,6 +171,8 @@ def _pick(application: str, candidates: Mapping[str, Row], platform: Platform) -
 
 
 def _why_missing(missing: Sequence[Problem], wanted: int) -> str:
+    if len(missing) == wanted:
+        return "ran nothing correctly there"
     ops = sorted({f"{p.op} {p.dtype}" for p in missing})
     listed = ", ".join(ops[:3]) + (" ..." if len(ops) > 3 else "")
     return f"no correct result for {len(missing)} of {wanted} problems ({listed})"

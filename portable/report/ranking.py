@@ -41,6 +41,7 @@ class Total:
         steps: attribution of `time` by step.
         missing: problems it does not run correctly.
         problems: problems it runs.
+        unknown: steps that no record tells; their time is inside of another step.
     """
 
     candidate: str
@@ -50,6 +51,7 @@ class Total:
     steps: Mapping[str, float]
     missing: int
     problems: int
+    unknown: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ def _total(
 ) -> Total:
     own = fallback = ideal = 0.0
     steps = dict.fromkeys(STEPS, 0.0)
-    ran = 0
+    unknown, ran = set(STEPS), 0
     for problem, fastest in best.items():
         calls, row = weights.calls[problem], pick(problem)
         assert fastest.time is not None
@@ -146,8 +148,12 @@ def _total(
         own += calls * row.time
         for step in row.steps:
             steps[step.name] += calls * step.time
+            if step.how != "unknown":
+                unknown.discard(step.name)
     fallback += own
-    return Total(name, own, fallback, fallback / ideal, steps, len(best) - ran, ran)
+    return Total(
+        name, own, fallback, fallback / ideal, steps, len(best) - ran, ran, frozenset(unknown)
+    )  # fmt: skip
 
 
 def _bound(
@@ -186,37 +192,51 @@ def _choice_fixes(
     weights: Weights,
     total: float,
 ) -> list[Fix]:
-    gains: dict[tuple[str, str, str], float] = {}
+    gains: dict[tuple[str, str], float] = {}
+    better: dict[tuple[str, str], set[str]] = {}
     for problem, fastest in best.items():
         row = chosen.get(problem)
         if row is None or row is fastest or not row.time or not fastest.time:
             continue
-        key = (problem.op, row.candidate, fastest.candidate)
+        key = (problem.op, row.candidate)
         gains[key] = gains.get(key, 0.0) + weights.calls[problem] * (row.time - fastest.time)
+        better.setdefault(key, set()).add(fastest.candidate)
     return [
-        Fix("choice", op, gain, gain / total,
-            f"{op} was sent to {taken}; {better} is faster: tune, so that the records say so")
-        for (op, taken, better), gain in gains.items()
+        Fix(
+            "choice",
+            op,
+            gain,
+            gain / total,
+            f"{op} was sent to {taken}; {', '.join(sorted(better[op, taken]))} is faster: tune, "
+            "so that the records say so",
+        )
+        for (op, taken), gain in gains.items()
         if gain > 0
-    ]  # fmt: skip
+    ]
 
 
 def _step_fixes(best: Mapping[Problem, Row], weights: Weights, total: float) -> list[Fix]:
-    gains: dict[tuple[str, str, str], float] = {}
-    spent: dict[tuple[str, str], float] = {}
+    """Losses of the best candidates by op; the ceiling, which no kernel can win, as one."""
+    gains: dict[tuple[str, str], float] = {}
+    spent: dict[str, float] = {"": total}
+    ran: dict[str, set[str]] = {"": set()}
     for problem, row in best.items():
-        place = (problem.op, row.candidate)
-        spent[place] = spent.get(place, 0.0) + weights.calls[problem] * (row.time or 0.0)
+        op, calls = problem.op, weights.calls[problem]
+        spent[op] = spent.get(op, 0.0) + calls * (row.time or 0.0)
+        ran.setdefault(op, set()).add(row.candidate)
         for step in row.steps:
             if step.name in _ADVICE and step.time > 0:
-                key = (step.name, *place)
-                gains[key] = gains.get(key, 0.0) + weights.calls[problem] * step.time
+                key = (step.name, "" if step.name == "ceiling" else op)
+                gains[key] = gains.get(key, 0.0) + calls * step.time
     return [
-        Fix(kind, f"{op} on {name}", gain, gain / total,
-            f"{share(gain / spent[op, name])} of {op} on {name}, the best there is, is "
-            f"{_WORD[kind]}: {_ADVICE[kind]}")
-        for (kind, op, name), gain in gains.items()
-    ]  # fmt: skip
+        Fix(kind, op or "all ops", gain, gain / total, _what(kind, op, gain / spent[op], ran[op]))
+        for (kind, op), gain in gains.items()
+    ]
+
+
+def _what(kind: str, op: str, part: float, ran: set[str]) -> str:
+    of = f"{op} at its best ({', '.join(sorted(ran))})" if op else "all of it"
+    return f"{share(part)} of {of} is {_WORD[kind]}: {_ADVICE[kind]}"
 
 
 _WORD = {

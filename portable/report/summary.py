@@ -19,8 +19,10 @@ def sentences(report: Report) -> list[str]:
     lines = [_what(report)]
     for place in report.places:
         lines += _device(report, place)
+    seen: set[str] = set()
     for ranking in report.rankings:
-        lines += _workload(ranking, report)
+        lines += _workload(ranking, report, with_fix=ranking.weights.name not in seen)
+        seen.add(ranking.weights.name)
     lines += _warnings(report)
     return lines
 
@@ -63,7 +65,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return geometric_mean(known) if known else None
 
 
-def _workload(ranking: Ranking, report: Report) -> list[str]:
+def _workload(ranking: Ranking, report: Report, *, with_fix: bool) -> list[str]:
     named = {t.candidate: t for t in ranking.totals}
     singles = [t for t in ranking.totals if t.candidate not in ("best", "chosen")]
     best = named["best"]
@@ -76,7 +78,7 @@ def _workload(ranking: Ranking, report: Report) -> list[str]:
         if len(singles) > 1:
             text += f", {singles[-1].slowdown:.2f} times with {singles[-1].candidate} alone"
     lines = [text + "."]
-    if ranking.fixes:
+    if with_fix:
         fixes = [f for f in ranking.fixes if f.kind not in ("port", "ceiling")]
         if fixes:
             first = fixes[0]

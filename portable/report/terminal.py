@@ -169,7 +169,7 @@ def changes(report: Report) -> Table:
     """What changed against the baseline."""
     table = _new("", "op", "problem", "candidate", "what", title="against the baseline")
     for change in report.changes or ():
-        if change.kind == "same":
+        if change.kind in ("same", "new"):
             continue
         row = change.row
         style = "red" if change.regression else ""

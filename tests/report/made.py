@@ -75,6 +75,10 @@ def several(seed=0):
 def elsewhere(records, device, factor, machine="ffff000011112222"):
     """The records of another machine, as if measured there."""
     return [
-        replace(r, device=device, machine=machine, roofs={}, samples=tuple(s / factor for s in r.samples))
+        replace(
+            r, device=device, machine=machine, roofs={},
+            samples=tuple(s / factor for s in r.samples),
+            details={k: v / factor if k.endswith("_time") else v for k, v in r.details.items()},
+        )
         for r in records
     ]  # fmt: skip

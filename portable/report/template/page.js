@@ -105,7 +105,7 @@
   const columns = [
     { key: "op", name: "op", get: (i) => D.ops[g(i, "op")].join(" "), show: (i) => D.ops[g(i, "op")][0] },
     { key: "problem", name: "problem", get: (i) => problem(i)[0], kind: "problem" },
-    { key: "place", name: "device", get: (i) => D.places[g(i, "place")] },
+    { key: "place", name: "device", get: (i) => D.places[g(i, "place")], kind: "place" },
     { key: "candidate", name: "backend", get: (i) => D.candidates[C.candidate[i]][0], show: (i) => D.candidates[C.candidate[i]][0] + (C.chosen[i] ? " (chosen)" : "") },
     { key: "time", name: "time", get: (i) => C.time[i], show: (i) => time(C.time[i]), n: 1 },
     { key: "spread", name: "±", get: (i) => C.spread[i], show: (i) => share(C.spread[i]), n: 1 },
@@ -117,13 +117,15 @@
     { key: "binds", name: "binds", get: (i) => g(i, "binds") },
     { key: "intensity", name: "FLOP/B", get: intensity, show: (i) => plain(intensity(i)), n: 1 },
     { key: "mfu", name: "MFU", get: (i) => (sol(i) === null ? null : over(g(i, "compute"), C.time[i])), n: 1, down: 1 },
-    { key: "total", name: "calls × time", get: (i) => (g(i, "calls").length && good(i) ? g(i, "calls").reduce((a, b) => a + b, 0) * C.time[i] : null), show: (i) => time(columns[14].get(i)), n: 1, down: 1 },
+    { key: "total", name: "calls × time", get: (i) => (g(i, "calls").length && good(i) ? g(i, "calls").reduce((a, b) => a + b, 0) * C.time[i] : null), show: (i) => time(total.get(i)), n: 1, down: 1 },
     { key: "config", name: "config", get: (i) => D.configs[C.config[i]] },
     { key: "status", name: "status", get: (i) => D.statuses[C.status[i]] },
   ];
   for (const c of columns) {
     if (!c.show) c.show = { gap: (i) => ratio(c.get(i)), native: (i) => ratio(c.get(i)), mfu: (i) => share(c.get(i)) }[c.key] || c.get;
   }
+
+  const total = columns.find((c) => c.key === "total");
 
   const table = $("facts-table"), body = table.tBodies[0];
   const head = () => {
@@ -291,7 +293,8 @@
 
   const start = () => {
     C = D.columns;
-    if (!D.groups.some((x) => x[G.calls].length)) columns.splice(14, 1);
+    if (!D.groups.some((x) => x[G.calls].length)) columns.splice(columns.indexOf(total), 1);
+    if (D.places.length < 2) columns.splice(2, 1);
     head();
     options(pick.op, D.ops.map((o) => o[0]));
     options(pick.place, D.places);
