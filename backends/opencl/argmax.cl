@@ -18,8 +18,7 @@ KERNEL void argmax_rows(const __global S* x, long x0, __global A* best, long bes
     long i = from;
     for (; i + VW <= to && v == v; i += VW) {
       AV c = ldv(p + i);
-      A top = max_v(c);
-      if (top > v || top != top) {
+      if (any((c > (AV)(v)) | (c != c))) {
         A lane[VW];
         VSTORE(c, 0, lane);
         for (int e = 0; e < VW; e++)

@@ -34,13 +34,13 @@ KERNEL void reduce_losses(const __global A* loss, long loss0, const __global T* 
   if (reduction == 0) {
     for (long r = get_global_id(0); r < rows; r += get_global_size(0)) ST(loss[loss0 + r], y + y0 + r);
   } else if (get_global_id(0) == 0) {
-    A sum[4] = {0, 0, 0, 0};
-    long count = 0;
-    for (long r = 0; r < rows; r++) {
-      sum[r & 3] += loss[loss0 + r];
-      count += !(has_ignore && (long)targets[targets0 + r] == ignore);
-    }
-    A total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    AV sums = (AV)(0);
+    A total = 0;
+    long count = 0, r = 0;
+    for (; r + VW <= rows; r += VW) sums += VLOAD(0, loss + loss0 + r);
+    for (; r < rows; r++) total += loss[loss0 + r];
+    total += sum_v(sums);
+    for (r = 0; r < rows; r++) count += !(has_ignore && (long)targets[targets0 + r] == ignore);
     ST(reduction == 2 ? total / (A)count : total, y + y0);
   }
 }
