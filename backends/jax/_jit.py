@@ -44,6 +44,11 @@ def accumulator(dtype: str) -> Any:
     return jnp.float32 if dtype in ("float16", "bfloat16") else jnp.dtype(dtype)
 
 
+def result_dtype(problem: Problem) -> str:
+    """Name of the (first) result's dtype."""
+    return problem.results[0].dtype
+
+
 def index_dtype() -> Any:
     """int64, or int32 inside of a trace without 64-bit types."""
     return jax.dtypes.canonicalize_dtype(jnp.int64)

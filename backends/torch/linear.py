@@ -30,7 +30,7 @@ def configs(problem: Problem, device: Device) -> Sequence[Config]:
 
 
 def compile(problem: Problem, device: Device, config: Config) -> Kernel:
-    """Half types: as they are with a rounding after each stage, or widened to float32 throughout."""
+    """Half types: rounded after each stage, or widened to float32 throughout."""
     compute = torch.float32 if config.get("widen") else dtype_of(problem)
     dtype, activation = dtype_of(problem), ACTIVATIONS.get(problem.param("activation"))
     names = problem.operands
