@@ -164,6 +164,23 @@ template <int N, class T> DEVICE void store(T *p, const Pack<T, N> &x) {
   *reinterpret_cast<Pack<T, N> *>(p) = x;
 }
 
+// N elements as numbers of type A, in accesses of at most 16 bytes.
+template <int N, class T, class A> DEVICE void load_as(A *v, const T *p) {
+  constexpr int W = N * sizeof(T) <= 16 ? N : 16 / sizeof(T);
+  UNROLL
+  for (int i = 0; i < N; i += W) {
+    Pack<T, W> x = load<W>(p + i);
+    UNROLL
+    for (int j = 0; j < W; j++) v[i + j] = to_float(x.v[j]);
+  }
+}
+template <int N, class T, class A> DEVICE void store_as(T *p, const A *v) {
+  Pack<T, N> x;
+  UNROLL
+  for (int j = 0; j < N; j++) x.v[j] = from_float<T>(v[j]);
+  store<N>(p, x);
+}
+
 // ---- warps and blocks -----------------------------------------------------------------------
 template <class T> DEVICE T shuffle_xor(T x, int mask) {
 #if defined(PORTABLE_EMULATE)

@@ -1,0 +1,24 @@
+"""Largest elements over axes; NaN wins."""
+
+from __future__ import annotations
+
+from portable.backend import Kernel
+from portable.backends.cuda import _reduce
+from portable.backends.cuda._reduce import configs, why_not
+from portable.backends.cuda._plan import Config, compile_with
+from portable.backends.cuda._runtime import Runtime
+from portable.device import Device
+from portable.op import Problem
+
+__all__ = ["build", "compile", "configs", "why_not"]
+SOURCES = ("_reduce.cu", "transpose.cu")
+
+
+def compile(problem: Problem, device: Device, config: Config) -> Kernel:
+    """Build for a device."""
+    return compile_with(build, problem, device, config)
+
+
+def build(problem: Problem, config: Config, runtime: Runtime, aligned: bool) -> Kernel:
+    """The host side."""
+    return _reduce.build(problem, config, runtime, aligned, _reduce.MAX)
