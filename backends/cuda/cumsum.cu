@@ -5,7 +5,8 @@
 // totals are scanned as rows of their own, and `scan_rows` starts each segment from the carry.
 constexpr int THREADS = 256, EACH = 4, CHUNK = THREADS * EACH;
 
-// Inclusive sum over the threads of a block; `total` is the whole block's.
+// Sum over the threads before this one in the block; `total` is the whole block's. Nothing is
+// subtracted, so that an infinity stays where it is.
 DEVICE A block_scan(A x, A *scratch, A &total) {
   int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   UNROLL
@@ -22,7 +23,8 @@ DEVICE A block_scan(A x, A *scratch, A &total) {
     total += scratch[i];
   }
   __syncthreads();
-  return before + x;
+  A below = shuffle_up(x, 1);
+  return lane ? before + below : before;
 }
 
 // totals (rows, segments) of x (rows, n). Grid: x = segments, y = rows.
@@ -51,8 +53,7 @@ KERNEL(256) scan_rows(T *y, const T *x, const A *carry, i64 rows, i64 n, i64 len
         v[j] = at + j < last ? (A)to_float(x[row * n + at + j]) : (A)0;
         if (j) v[j] += v[j - 1];
       }
-      A upto = block_scan(v[EACH - 1], scratch, total);
-      A before = sum + upto - v[EACH - 1];
+      A before = sum + block_scan(v[EACH - 1], scratch, total);
       UNROLL
       for (int j = 0; j < EACH; j++)
         if (at + j < last) y[row * n + at + j] = from_float<T>(before + v[j]);
