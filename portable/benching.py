@@ -93,7 +93,12 @@ def bench(
                 progress(done, total, f"{name}: {entry.note or entry.problem.op}")
             choice = _choice(entry.problem, device)
             result = contests.contest(
-                entry.problem, device=device, budget=budget, backends=backends, slowest=slowest
+                entry.problem,
+                device=device,
+                budget=budget,
+                backends=backends,
+                slowest=slowest,
+                stages=True,
             )
             records.default_store().add(result.records)
             here.problems.append(Benched(entry.problem, entry.weight, entry.note, result, choice))

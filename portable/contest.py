@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from portable import arrays, engine, evidence, machine, measure, registry, selector
+from portable import stages as staging
 from portable._about import VERSION
-from portable.backend import ArrayFamily, Config
+from portable.backend import ArrayFamily, Config, Kernel, trait
 from portable.errors import PortableError
 from portable.op import Op, Problem
 from portable.records import DeviceKey, Key, Record, source_hash
@@ -44,6 +45,7 @@ class Entrant:
     name: str
     candidate: Candidate
     run: Callable[..., Any]
+    kernel: Kernel
 
 
 @dataclass(slots=True)
@@ -78,6 +80,7 @@ def contest(
     only: Sequence[tuple[str, Config]] | None = None,
     cache: str | None = None,
     slowest: float = math.inf,
+    stages: bool = False,
     seed: int = 0,
     settings: Settings | None = None,
 ) -> Result:
@@ -92,6 +95,7 @@ def contest(
         only: just these (candidate, config) pairs, whatever is expected of them.
         cache: "cold" or "warm"; None: cold, but warm for problems under 64 KiB.
         slowest: candidates expected to take this many times the best expected time are left out.
+        stages: also time conversions, kernel and launch apart (`portable.stages`), for reports.
         seed: of values and order.
         settings: wishes to honour; those of the caller by default.
     """
@@ -116,8 +120,23 @@ def contest(
             budget=budget,
             seed=seed,
         )
-        result.records += [_record(problem, e, result.samples[e.name]) for e in right]
+        for entrant in right:
+            record = _record(problem, entrant, result.samples[entrant.name])
+            if stages and record.samples:
+                record = replace(
+                    record, details={**record.details, **_stages(entrant, inputs, data)}
+                )
+            result.records.append(record)
     return result
+
+
+def _stages(entrant: Entrant, inputs: arrays.Inputs, data: _Data) -> Mapping[str, float]:
+    try:
+        return staging.stages(
+            data.problem, entrant.candidate, entrant.kernel, inputs, data.sets, flush=data.flush
+        )
+    except Exception:
+        return {}  # the whole call was timed; only its split is missing
 
 
 class _Data:
@@ -130,6 +149,7 @@ class _Data:
 
         touched = sum(t.touched_bytes for t in (*problem.tensors, *problem.results))
         self.cache = cache or ("warm" if touched < SMALL else "cold")
+        self.problem = problem
         self.host = cases.problem_arrays(problem, seed)
         self.flush: measure.Flusher | None = None
         count = 1
@@ -215,7 +235,8 @@ def _entrants(
         except Exception as error:
             result.records.append(_failure(problem, entrant, _status(error), error))
             continue
-        found.append(Entrant(_label(name, config), entrant, engine.join(kernel, entrant, inputs)))
+        run = engine.join(kernel, entrant, inputs)
+        found.append(Entrant(_label(name, config), entrant, run, kernel))
     return found
 
 
@@ -326,8 +347,16 @@ def _record(problem: Problem, entrant: Entrant, samples: measure.Samples) -> Rec
         cache=samples.cache,
         method=samples.method,
         status=_bound_status(problem, entrant.candidate, samples),
-        details={"first_call": samples.first, "inner": samples.inner},
+        details={**_about(entrant.candidate), "first_call": samples.first, "inner": samples.inner},
     )
+
+
+def _about(candidate: Candidate) -> dict[str, Any]:
+    """What a report needs that another machine cannot know: the porting path, the clock seen."""
+    path = registry.backend(candidate.backend).path
+    if candidate.implementation is not None:
+        path = trait(candidate.implementation, "PATH", path)
+    return {"path": path, "device_clock": machine.device(candidate.device.id).info.clock}
 
 
 def _bound_status(problem: Problem, candidate: Candidate, samples: measure.Samples) -> str:
@@ -370,6 +399,7 @@ def _blank(problem: Problem, candidate: Candidate, status: str) -> Record:
         status="skipped" if status == "ok" else status,
         machine=machine_id(),
         roofs=roofs.flat() if roofs is not None else {},
+        details=_about(candidate),
     )
 
 
