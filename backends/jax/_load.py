@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import AbstractContextManager
+from typing import Any
 
 if "jax" not in sys.modules:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -18,9 +20,12 @@ import jax.numpy as jnp
 __all__ = ["jax", "jnp", "x64"]
 
 
-def x64() -> object:
+def x64() -> AbstractContextManager[Any]:
     """A context in which jax keeps 64-bit types, whatever `jax_enable_x64` says outside."""
-    enable = getattr(jax, "enable_x64", None)
+    enable: Any = getattr(jax, "enable_x64", None)
     if enable is None:
-        from jax.experimental import enable_x64 as enable
-    return enable(True)
+        from jax import experimental
+
+        enable = experimental.enable_x64
+    found: AbstractContextManager[Any] = enable(True)
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import math
 from collections.abc import Callable
 from typing import Any
@@ -80,9 +81,7 @@ def _erfc_double(x: Array) -> Array:
 @functools.cache
 def _erfc_function() -> Callable[[Any], Any]:
     """SciPy's erfc where it is installed (it is no dependency), else the C library's, slowly."""
-    try:
-        from scipy.special import erfc
-    except ImportError:
+    if importlib.util.find_spec("scipy") is None:
         return np.vectorize(math.erfc, otypes=[np.float64])
-    found: Callable[[Any], Any] = erfc
+    found: Callable[[Any], Any] = importlib.import_module("scipy.special").erfc
     return found

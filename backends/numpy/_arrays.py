@@ -62,7 +62,7 @@ class NumpyFamily:
         """None."""
         return frozenset()
 
-    def normalize(self, array: Array) -> Callable[[Any], Any] | None:
+    def normalize(self, array: Any) -> Callable[[Any], Any] | None:
         """Scalars become 0-d arrays; foreign byte order and odd addresses are copied away."""
         if isinstance(array, np.generic):
             return np.asarray
@@ -90,7 +90,7 @@ class NumpyFamily:
         return writable(np.from_dlpack(array))
 
 
-def _refuse_subclass(array: Array) -> None:
+def _refuse_subclass(array: Any) -> None:
     kind = type(array)
     if kind in _PLAIN or issubclass(kind, np.generic):
         return

@@ -105,7 +105,7 @@ def rowwise(problem: Problem, axis: int, body: Callable[[Array], Array | None]) 
         if y.size == 0:
             return y
         source, target = along(x, axis), along(y, axis)
-        for rows, columns in blocks(source.shape, compute.itemsize):  # type: ignore[arg-type]
+        for rows, columns in blocks(source.shape, compute.itemsize):
             block = source[rows, :, columns].astype(compute)
             out = body(block)
             target[rows, :, columns] = block if out is None else out

@@ -51,7 +51,8 @@ def _folded(problem: Problem) -> Kernel:
     rows = problem["a"].size // k if k else 0
 
     def kernel(a: Array, b: Array) -> Array:
-        return np.matmul(a.reshape(rows, k), b).reshape(shape)
+        y: Array = np.matmul(a.reshape(rows, k), b)
+        return y.reshape(shape)
 
     return kernel if k else np.matmul
 

@@ -94,7 +94,7 @@ class TorchFamily:
         return device_id(t.device)
 
     def constraints(self, t: Any) -> frozenset[str]:
-        """ "differentiable" where a gradient is asked for, "traceable" inside of transformations."""
+        """ "differentiable" where a gradient is asked for, "traceable" in transformations."""
         found = set()
         if _is_traced(t):
             found |= {"differentiable", "traceable"}
