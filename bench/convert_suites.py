@@ -224,7 +224,7 @@ def convert(entry: Mapping[str, Any]) -> list[Mapped]:
         Unmapped: there is no op for it.
     """
     if entry["op"] not in CONVERTERS:
-        raise Unmapped(entry["op"])
+        raise Unmapped("strided copy" if entry["op"] == "transpose" else entry["op"])
     mapped = CONVERTERS[entry["op"]](entry["params"], SHORT[entry["dtype"]])
     for one in mapped:
         if not one.get("params"):
