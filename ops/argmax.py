@@ -35,7 +35,7 @@ def bind(specs: Mapping[str, TensorSpec], params: Mapping[str, Any]) -> Problem:
         axis = rules.axis(NAME, "x", x, axis)
     over = tuple(range(x.ndim)) if axis is None else (axis,)
     shape = rules.reduced(x.shape, over, keepdims)
-    if 0 in [x.shape[i] for i in over] and 0 not in shape:
+    if 0 in [x.shape[i] for i in over]:
         raise ShapeError(
             f"argmax: x of shape {x.shape} has no element along axis {axis}; the largest of "
             f"nothing does not exist. Check for an empty array before the call"

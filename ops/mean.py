@@ -33,7 +33,7 @@ def cost(problem: Problem) -> Cost:
     """One addition per element, less one per result, and one scaling per result."""
     x, y = problem["x"], problem.results[0]
     unit = dtypes.accumulator(y.dtype)
-    operations = max(x.size - y.size, 0) + y.size
+    operations = max(x.size, y.size) if x.size else 0
     return Cost((Work("vector", unit, float(operations)),), x.touched_bytes, y.nbytes)
 
 

@@ -51,7 +51,10 @@ def bind(specs: Mapping[str, TensorSpec], params: Mapping[str, Any]) -> Problem:
 
 
 def _out_dtype(value: Any) -> str:
-    name = dtypes.canonical(value) if isinstance(value, str) else repr(value)
+    try:
+        name = dtypes.canonical(value) if isinstance(value, str) else repr(value)
+    except DTypeError:
+        name = repr(value)
     if name not in OUT_DTYPES:
         raise DTypeError(
             f"quantized_matmul: out_dtype is {name}; it must be one of {', '.join(OUT_DTYPES)}"

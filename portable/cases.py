@@ -67,7 +67,7 @@ def _rounded(values: Array, dtype: str) -> Array:
         clipped = np.clip(values, -largest, largest)
         values = np.where(np.isinf(values), values, clipped)
     if dtype.startswith("float8_e4m3"):  # it has no infinity
-        values = np.nan_to_num(values, posinf=largest, neginf=-largest)
+        values = np.nan_to_num(values, nan=np.nan, posinf=largest, neginf=-largest)
     return np.asarray(values.astype(dtypes.numpy_dtype(dtype)))
 
 
