@@ -34,12 +34,12 @@ def load_row(xp, rp, s, at, xn, rn, live, ADD: tl.constexpr, ACC: tl.constexpr):
 
 @triton.jit
 def norm_kernel(
-    x, residual, weight, bias, y, s, rows, n, inner, eps,
+    x, residual, weight, bias, y, s, rows, n, inner,
     x0, x1, xn, r0, r1, rn, y0, y1, yn, wn, bn,
     BLOCK_R: tl.constexpr, BLOCK_N: tl.constexpr, ONCE: tl.constexpr, CENTER: tl.constexpr,
-    ADD: tl.constexpr, ACC: tl.constexpr, WIDE: tl.constexpr,
+    EPS: tl.constexpr, ADD: tl.constexpr, ACC: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """y = (v - mean) / sqrt(mean square + eps) * weight + bias; v = x (+ residual, kept in s).
+    """y = (v - mean) / sqrt(mean square + EPS) * weight + bias; v = x (+ residual, kept in s).
 
     The mean (CENTER only) is taken first and the squares are of the centred values: no
     cancellation when the mean is large. Rows longer than a tile are read once per step.
@@ -59,7 +59,7 @@ def norm_kernel(
             tl.store(s + out + at * yn, narrow(value, s.dtype.element_ty), mask=live)
         if CENTER:
             value = tl.where(live, value - (tl.sum(value, axis=1) / n)[:, None], 0.0)
-        scale = (1.0 / tl.sqrt(tl.sum(value * value, axis=1) / n + eps))[:, None]
+        scale = (1.0 / tl.sqrt(tl.sum(value * value, axis=1) / n + EPS))[:, None]
         result = value * scale
         if weight is not None:
             result *= tl.load(weight + at * wn, mask=at < n, other=0.0).to(ACC)
@@ -83,7 +83,7 @@ def norm_kernel(
                 tl.store(s + out + at * yn, narrow(value, s.dtype.element_ty), mask=live)
             value = tl.where(live, value - mean, 0.0)
             square += value * value
-        scale = (1.0 / tl.sqrt(tl.sum(square, axis=1) / n + eps))[:, None]
+        scale = (1.0 / tl.sqrt(tl.sum(square, axis=1) / n + EPS))[:, None]
         for start in range(0, n, BLOCK_N):
             at = (start + tl.arange(0, BLOCK_N))[None, :]
             live = alive & (at < n)
@@ -114,7 +114,7 @@ def plan(problem: Problem, target: Target, config: Config, center: bool) -> Plan
     arguments: dict[str, Any] = {
         "x": T("x"), "residual": T("residual") if add else None, "y": T("out"),
         "s": T("sum") if add else None, "rows": rows.rows, "n": rows.n, "inner": rows.inner,
-        "eps": float(problem.param("eps")), "x0": x0, "x1": x1, "xn": xn, "r0": r0, "r1": r1,
+        "EPS": float(problem.param("eps")), "x0": x0, "x1": x1, "xn": xn, "r0": r0, "r1": r1,
         "rn": rn, "y0": y0, "y1": y1, "yn": yn, "BLOCK_R": block_r, "BLOCK_N": block_n,
         "ONCE": block_n >= rows.n, "CENTER": center, "ADD": add,
         "ACC": compute_type(problem.dtype), "WIDE": wide(problem),

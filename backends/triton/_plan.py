@@ -175,8 +175,8 @@ def _kind(value: Any, constexpr: bool, dtypes: Mapping[str, str]) -> str:
     if isinstance(value, Descriptor):
         element = POINTERS[dtypes[value.name]][1:]
         return f"tensordesc<{element}[{', '.join(map(str, value.block))}]>"
-    if isinstance(value, float):
-        return "fp32"
+    if isinstance(value, float):  # a launch would pass it as float32, float64 kernels included
+        raise TypeError("a float argument must be a constexpr")
     return "i32" if abs(value) <= INT32_MAX else "i64"
 
 

@@ -240,7 +240,7 @@ def plan(problem: Problem, target: Target, config: Config, form: str) -> Plan:
     if form == "argmax":
         common |= {"index": None, "best": None}
     else:
-        common |= {"FORM": form, "divisor": float(shape.n)}
+        common |= {"FORM": form, "divisor": shape.n}
     boolean = "uint8" if problem.dtype == "bool" else ""
     result = T("out", "uint8" if out.dtype == "bool" else "")
     first = {**common, **shape.arguments(), **_tile(config), "x": T("x", boolean), "y": result}
@@ -249,7 +249,7 @@ def plan(problem: Problem, target: Target, config: Config, form: str) -> Plan:
     launches = []
     blocks = cdiv(shape.rows, first["BLOCK_R"])
     if split > 1:
-        first |= {"y": T("partial"), "divisor": 1.0} if form != "argmax" else {}
+        first |= {"y": T("partial"), "divisor": 1} if form != "argmax" else {}
         second = {**common, **_over_parts(shape.rows, split), "y": result}
         if form == "argmax":
             first |= {"y": T("places"), "best": T("partial")}
