@@ -89,4 +89,4 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
         DTypeError: x is not of a float dtype.
         ParameterError: axis is not an integer.
     """
-    return call(OP, (x,), (axis,))
+    return call(OP, (x,), (rules.frozen(axis),))
