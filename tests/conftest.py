@@ -1,18 +1,35 @@
-"""Every test session has a record store of its own, and sees the backends as installed."""
+"""Every test module has a record store of its own, and sees the backends as installed."""
 
 from __future__ import annotations
+
+import os
 
 import pytest
 
 
-@pytest.fixture(autouse=True)
-def _own_store(tmp_path, monkeypatch):
-    """No test reads or writes the user's records, and none sees another test's."""
+@pytest.fixture(autouse=True, scope="module")
+def _module_store(tmp_path_factory):
+    """No test reads or writes the user's records; verdicts of the gate are shared in a module."""
+    yield from _store_at(tmp_path_factory.mktemp("store") / "records.sqlite")
+
+
+@pytest.fixture
+def own_store(tmp_path):
+    """A store of its own for a test that adds records."""
+    yield from _store_at(tmp_path / "records.sqlite")
+
+
+def _store_at(path):
     from portable import engine
 
-    monkeypatch.setenv("PORTABLE_DB", str(tmp_path / "records.sqlite"))
+    before = os.environ.get("PORTABLE_DB")
+    os.environ["PORTABLE_DB"] = str(path)
     engine.refresh()
-    yield
+    yield path
+    if before is None:
+        del os.environ["PORTABLE_DB"]
+    else:
+        os.environ["PORTABLE_DB"] = before
     engine.refresh()
 
 

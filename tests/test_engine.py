@@ -22,6 +22,11 @@ from portable.errors import (
 from tests.fakes import Fake, FakeBackend, right_matmul
 
 
+@pytest.fixture(autouse=True)
+def _fresh(own_store):
+    """Records of one test must not choose for another."""
+
+
 @pytest.fixture
 def ab():
     rng = np.random.default_rng(0)
