@@ -21,6 +21,7 @@ from portable.device import Device
 from portable.op import Problem, TensorSpec
 
 MAX_BATCH_AXES = 3
+FILES = ("_panels.cl", "_activations.cl", "_micro.cl", "gemm.cl")
 ACTIVATIONS = {None: 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}
 
 
@@ -77,7 +78,7 @@ def tile_rows(m: int, most: int) -> int:
     return min((r for r in sizes if r > 0), key=lambda r: (-(-m // r) * r * (1 + 1 / r), -r))
 
 
-def default_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | bool]:
+def packed_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | bool]:
     """Tile sizes by register file, cache and number of cores."""
     vector = vector_width(device, dtype)
     wide = vector * (8 if dtype == "float64" else 4) >= 64  # 32 registers with 512-bit vectors
@@ -101,7 +102,7 @@ def configs(g: Gemm, dtype: str, device: Device) -> list[Config]:
         return [{}]  # nothing to tune in an empty product
     if not is_cpu(device):
         return [{"kind": "tiled"}]
-    first = default_config(g, dtype, device)
+    first = packed_config(g, dtype, device)
     found: list[Config] = [first]
     for change in ({"kc": 384}, {"kc": 128}, {"mb": 2 * int(first["mb"])}, {"nb": 2 * int(first["nb"])}):
         other = {**first, **change}
@@ -146,7 +147,7 @@ def add_gemm(
     axes = [d[i] for i in range(3) for d in batch]
     b.step(
         "gemm",
-        ("_panels.cl", "_activations.cl", "gemm.cl"),
+        FILES,
         count,
         [x, y, out, *extra, scratch, counter, *shape, *axes, np.int32(c["mb"]), np.int32(c["nb"])],
         options,

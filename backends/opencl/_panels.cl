@@ -90,3 +90,15 @@ __attribute__((noinline)) void pack(const __global S* src, long rs, long cs, int
   else if (rs == 1) pack_transposed(src, cs, rows, cols, dst, ds);
   else pack_any(src, rs, cs, rows, cols, dst, ds);
 }
+
+// Zeros in the vectors of each row from the first that starts beyond `used` up to `all`.
+inline void clear_columns(__global A* dst, int rows, int used, int all) {
+  for (int j = (used + VW - 1) / VW * VW; j < all; j += VW)
+    for (int i = 0; i < rows; i++) sta((AV)(0), dst + i * all + j);
+}
+
+// Zeros in rows from..to, `cols` wide.
+inline void clear_rows(__global A* dst, int from, int to, int cols, int ds) {
+  for (int i = from; i < to; i++)
+    for (int j = 0; j < cols; j++) dst[i * ds + j] = 0;
+}

@@ -4,29 +4,8 @@
 // MB x NB of C from a shared counter. In a tile K is cut into blocks of KC: the block of A is
 // packed once (rows, KP apart), each panel of B (KC x NR) is packed and stays in the L1 cache
 // while all rows of A pass by. MR x NV vectors of C are kept in registers.
-#define NR (NV * VW)
-#define KP (KC + VW)
 
-// MR x NR of C: acc (+)= a (MR rows, KP apart) times b (kc x NR).
-inline void micro(const __global A* a, const __global A* b, __global A* acc, int kc, int first) {
-  AV c[MR][NV];
-  if (first) {
-    UNROLL for (int i = 0; i < MR; i++) UNROLL for (int v = 0; v < NV; v++) c[i][v] = (AV)(0);
-  } else {
-    UNROLL for (int i = 0; i < MR; i++)
-      UNROLL for (int v = 0; v < NV; v++) c[i][v] = lda(acc + i * NR + v * VW);
-  }
-  for (int k = 0; k < kc; k++) {
-    AV bv[NV];
-    UNROLL for (int v = 0; v < NV; v++) bv[v] = lda(b + k * NR + v * VW);
-    UNROLL for (int i = 0; i < MR; i++) {
-      AV av = (AV)(a[i * KP + k]);
-      UNROLL for (int v = 0; v < NV; v++) c[i][v] = fma(av, bv[v], c[i][v]);
-    }
-  }
-  UNROLL for (int i = 0; i < MR; i++)
-    UNROLL for (int v = 0; v < NV; v++) sta(c[i][v], acc + i * NR + v * VW);
-}
+DEFINE_MICRO(micro, KP, NR)
 
 KERNEL void gemm(const __global S* a, long a0, const __global S* b, long b0, __global S* c, long c0,
                  const __global S* bias, long bias0, const __global S* res, long res0,
@@ -53,12 +32,10 @@ KERNEL void gemm(const __global S* a, long a0, const __global S* b, long b0, __g
     for (long k0 = 0; k0 < k; k0 += KC) {
       int kc = (int)min((long)KC, k - k0);
       pack(at + k0 * cas, ras, cas, mb, kc, pa, KP);
-      for (int i = mb; i < ips * MR; i++)
-        for (int j = 0; j < kc; j++) pa[i * KP + j] = 0;
+      clear_rows(pa, mb, ips * MR, kc, KP);
       for (int jp = 0; jp < jps; jp++) {
         int width = min(NR, nb - jp * NR);
-        for (int j = (width + VW - 1) / VW * VW; j < NR; j += VW)
-          for (int kk = 0; kk < kc; kk++) sta((AV)(0), pb + kk * NR + j);
+        clear_columns(pb, kc, width, NR);
         pack(bt + k0 * rbs + jp * NR * cbs, rbs, cbs, kc, width, pb, NR);
         for (int ip = 0; ip < ips; ip++)
           micro(pa + ip * MR * KP, pb, acc + (jp * IP + ip) * MR * NR, kc, k0 == 0);

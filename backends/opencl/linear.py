@@ -12,7 +12,7 @@ from portable.backends.opencl._plan import Builder, too_many_axes, why_not_float
 from portable.device import Device
 from portable.op import Problem
 
-SOURCES = ("_common.cl", "_panels.cl", "_activations.cl", "gemm.cl", "skinny.cl", "tiled.cl")
+SOURCES = ("_common.cl", "copy.cl", *_gemm.FILES)
 
 
 def why_not(problem: Problem, device: Device) -> list[str]:

@@ -9,7 +9,7 @@ from portable.backends.opencl._plan import Builder, why_not_float
 from portable.device import Device
 from portable.op import Problem
 
-SOURCES = ("_common.cl", "_panels.cl", "_activations.cl", "gemm.cl")
+SOURCES = ("_common.cl", "copy.cl", *_gemm.FILES)
 
 
 def why_not(problem: Problem, device: Device) -> list[str]:
