@@ -18,7 +18,7 @@ from portable import arrays as arrays_
 from portable import registry, selector
 from portable.arrays import KEYS, Inputs, Step
 from portable.backend import Kernel
-from portable.errors import ArgumentError, PortableError, UnknownNameError
+from portable.errors import ArgumentError, ParameterError, PortableError, UnknownNameError
 from portable.op import Op, Problem
 from portable.selector import Candidate, Choice
 from portable.settings import Settings, clear_plans, current, intern, scope
@@ -35,13 +35,25 @@ def call(op: Op, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """
     settings = current.get()
     key = (op.name, params, *[KEYS[type(x)](x) for x in arrays])
-    run = settings.plans.get(key)
+    try:
+        run = settings.plans.get(key)
+    except TypeError:
+        raise _unhashable(op, arrays, params, settings) from None
     if run is None:
         run = plan(op, arrays, params, settings, key)
     try:
         return run(*arrays)
     except Exception as error:
         return recover(op, arrays, params, settings, key, error)
+
+
+def _unhashable(op: Op, arrays: tuple[Any, ...], params: Any, settings: Settings) -> Exception:
+    """The error for a parameter that cannot be a key: the op's own words where it has some."""
+    try:
+        bind_problem(op, arrays, params, settings)
+    except ArgumentError as error:
+        return error
+    return ParameterError(f"{op.name}: parameters must be plain values, got {params!r}")
 
 
 @dataclass(frozen=True, slots=True)

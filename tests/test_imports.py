@@ -28,7 +28,10 @@ def test_importing_imports_no_array_library():
 
 
 def test_listing_backends_imports_none_of_their_libraries():
-    code = "import sys, portable.registry as r; r.registered(); print('torch' in sys.modules, 'jax' in sys.modules)"
+    code = (
+        "import sys, portable.registry as r; r.registered(); "
+        "print('torch' in sys.modules, 'jax' in sys.modules)"
+    )
     assert run(code).strip() == "False False"
 
 
