@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from portable.records.foreign import Context
 
 app = typer.Typer(help="Measurements: import, export, merge, check.", no_args_is_help=True)
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 
 FORMATS = ("jsonl", "t4", "p3", "flashinfer")
 Format = Annotated[

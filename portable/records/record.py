@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import hashlib
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,8 +55,15 @@ class DeviceKey:
 
     @classmethod
     def of(cls, device: Device, hardware: str = "") -> DeviceKey:
-        """The key of a device usable now."""
+        """The key of a device usable now.
+
+        Array libraries do not know which processor they run on: for "cpu", its model and the
+        cores that this process may use are taken from the system.
+        """
         info = device.info
+        if device.id == "cpu":
+            name, architecture, units = _processor()
+            return cls("cpu", name, hardware, architecture, units, info.driver)
         return cls(device.id, info.name, hardware, info.architecture, info.units, info.driver)
 
     def mismatch(self, now: DeviceKey) -> str | None:
@@ -64,6 +73,15 @@ class DeviceKey:
             if mine != theirs:
                 return f"device {name} is {mine!r} (now {theirs!r})"
         return None
+
+
+@functools.cache
+def _processor() -> tuple[str, str, int]:
+    from portable.hwdb import detect
+
+    info = detect.cpu_info()
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else info.units
+    return info.name, info.architecture, min(info.units, allowed) or allowed
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,6 +215,10 @@ class Store:
                 self._connection.close()
             self._connection = None
 
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # the interpreter may be half gone
+            self.close()
+
     # --- opening, and what to do when it fails -------------------------------------------------
 
     def _changed(self, count: int) -> int:

@@ -94,7 +94,9 @@ def test_a_newer_versions_store_is_left_alone(tmp_path):
     with pytest.warns(StoreWarning, match="newer version of portable"):
         store.add([record(1)])
     assert store.records() == [record(1)]
-    assert sqlite3.connect(path).execute("SELECT count(*) FROM records").fetchone() == (59,)
+    newer = sqlite3.connect(path)
+    assert newer.execute("SELECT count(*) FROM records").fetchone() == (59,)
+    newer.close()
 
 
 def test_a_folder_that_cannot_be_made_means_memory_and_one_warning(tmp_path):

@@ -204,6 +204,18 @@ def test_device_key_takes_what_the_driver_said():
     assert found == DeviceKey("cuda:0", "H200", "nvidia-h200-sxm", "sm_90", 132, "550")
 
 
+def test_device_key_of_the_host_names_the_processor_whatever_the_library_says():
+    import os
+
+    keys = {
+        DeviceKey.of(Device("cpu", DeviceInfo(name, kind="cpu", units=units), runtime))
+        for name, units, runtime in [("x86_64", 64, ""), ("cpu-haswell", 2, "pocl"), ("CPU", 0, "")]
+    }
+    (key,) = keys
+    assert key.name not in ("x86_64", "cpu-haswell", "CPU")
+    assert 1 <= key.units <= (os.cpu_count() or 1)
+
+
 def test_digest_is_of_the_content():
     assert record().digest == round_trip(record()).digest
     assert record().digest != record(reason="x").digest
