@@ -68,7 +68,9 @@ def several(seed=0):
                 continue
             time = ideal * rng.uniform(1.1, 6.0)
             details = {"copy_time": time * 0.05, "launch_time": min(time * 0.1, 5e-6)}
-            found.append(record(what, backend, time, details=details, noise=rng.uniform(0.005, 0.08)))
+            found.append(
+                record(what, backend, time, details=details, noise=rng.uniform(0.005, 0.08))
+            )
     return found
 
 

@@ -41,9 +41,14 @@
 
   // --- tips ----------------------------------------------------------------------------------
   const tip = $("tip");
+  let told = null;
   const showTip = (target, text) => {
+    told = target;
     tip.textContent = text;
     tip.hidden = false;
+    placeTip(target);
+  };
+  const placeTip = (target) => {
     const at = target.getBoundingClientRect(), box = tip.getBoundingClientRect();
     const left = Math.min(Math.max(at.left + at.width / 2 - box.width / 2, 6), innerWidth - box.width - 6);
     const above = at.top - box.height - 8;
@@ -80,7 +85,7 @@
     });
     chart.addEventListener("blur", () => { points[at]?.classList.remove("here"); hideTip(); });
   }
-  addEventListener("scroll", hideTip, { passive: true });
+  addEventListener("scroll", () => { if (!tip.hidden) placeTip(told); }, { passive: true });
 
   // --- the table of all facts ----------------------------------------------------------------
   const unpack = async () => {
@@ -306,7 +311,9 @@
     form.addEventListener("submit", (e) => e.preventDefault());
     form.addEventListener("reset", () => setTimeout(filter));
     let wait;
-    form.addEventListener("input", () => { clearTimeout(wait); wait = setTimeout(filter, 120); });
+    for (const kind of ["input", "change"]) {
+      form.addEventListener(kind, () => { clearTimeout(wait); wait = setTimeout(filter, 120); });
+    }
     $("download").addEventListener("click", save);
     $("page-size").addEventListener("change", (e) => { size = Number(e.target.value); page = 0; draw(); });
     $("pager").addEventListener("click", (e) => {
