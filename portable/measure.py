@@ -77,15 +77,29 @@ class Samples:
 
 
 @dataclass(slots=True)
+class _Cursor:
+    """Where the rotation through the argument sets stands: one for all candidates, because the
+    set that one of them has just used is warm for the next."""
+
+    position: int = 0
+
+    def take(self, sets: Sequence[tuple[Any, ...]], count: int) -> list[tuple[Any, ...]]:
+        """The next sets."""
+        start = self.position
+        self.position += count
+        return [sets[(start + i) % len(sets)] for i in range(count)]
+
+
+@dataclass(slots=True)
 class _Run:
     """One candidate while it is measured."""
 
     call: Candidate
     arguments: Sequence[tuple[Any, ...]]
+    cursor: _Cursor
     synchronize: Callable[[], Any] | None
     timer: Timer | None
     inner: int = 1
-    position: int = 0
     first: float = math.nan
     times: list[float] = field(default_factory=list)
     rounds: list[int] = field(default_factory=list)
@@ -94,9 +108,7 @@ class _Run:
 
     def sample(self) -> float:
         """Seconds per call over `inner` calls, each with the next argument set."""
-        sets, count = self.arguments, len(self.arguments)
-        turn = [sets[(self.position + i) % count] for i in range(self.inner)]
-        self.position = (self.position + self.inner) % count
+        turn = self.cursor.take(self.arguments, self.inner)
         if self.timer is not None:
             return self.timer(lambda: _repeat(self.call, turn)) / self.inner
         call, synchronize, clock = self.call, self.synchronize, _clock
@@ -160,8 +172,8 @@ def measure(
 
     Args:
         candidates: what to call, by name.
-        arguments: argument sets that successive calls rotate through; one list for all, or one
-            per candidate. Default: calls without arguments.
+        arguments: argument sets that successive calls rotate through, whichever candidate they
+            are of; one list for all, or one per candidate. Default: calls without arguments.
         cache: "warm" or "cold". Cold needs several argument sets or `flush`.
         flush: called before every sample, outside of the timed part; then a sample is one call.
         synchronize: waits for the device; one for all, or one per candidate.
@@ -182,10 +194,12 @@ def measure(
         ValueError: cache is neither, "cold" has nothing to make it so, or limits make no sense.
     """
     _check(candidates, arguments, cache, flush, budget, min_samples, max_samples)
+    cursor = _Cursor()
     runs = {
         name: _Run(
             call,
             arguments[name] if isinstance(arguments, Mapping) else arguments,
+            cursor,
             synchronize.get(name) if isinstance(synchronize, Mapping) else synchronize,
             (timers or {}).get(name),
         )

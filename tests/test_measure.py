@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import math
+import statistics
 import time
 
 import numpy as np
@@ -27,11 +28,11 @@ def test_candidates_are_timed_in_the_order_given_with_their_medians():
         {"slow": lambda: spin(2e-3), "fast": lambda: spin(1e-3)}, budget=0.5, max_samples=31
     )
     assert list(found) == ["slow", "fast"]
-    assert found["fast"].time == pytest.approx(1e-3, rel=0.5)
-    assert found["slow"].time == pytest.approx(2e-3, rel=0.5)
+    assert min(found["fast"].times) == pytest.approx(1e-3, rel=0.2)
+    assert min(found["slow"].times) == pytest.approx(2e-3, rel=0.2)
+    assert found["slow"].time == pytest.approx(statistics.median(found["slow"].times))
     assert found["fast"].rounds[:5] == (0, 1, 2, 3, 4)
     assert (found["fast"].cache, found["fast"].method, found["fast"].inner) == ("warm", "wall", 1)
-    assert significantly_faster(found["fast"], found["slow"])
     assert fastest(found) == "fast"
 
 
@@ -85,14 +86,25 @@ def test_a_candidate_that_cannot_win_rests():
     assert len(found["fast"].times) > 2 * m.MIN_SAMPLES
 
 
-def test_arguments_rotate_and_may_differ_by_candidate():
-    seen = {"a": [], "b": []}
+def test_arguments_rotate_over_all_candidates():
+    """The set one candidate has used is warm: the next sample, of whichever, takes the next set."""
+    log = []
+    sets = [(i,) for i in range(5)]
     measure(
-        {"a": lambda x: (seen["a"].append(x), spin(2e-4)), "b": lambda x: seen["b"].append(x)},
-        arguments={"a": [(1,), (2,), (3,)], "b": [(9,)]}, max_samples=6, budget=5.0,
+        {"a": lambda x: (log.append(x), spin(2e-4)), "b": lambda x: (log.append(x), spin(2e-4))},
+        arguments=sets, cache="cold", min_samples=6, max_samples=6, budget=5.0,
     )  # fmt: skip
-    assert seen["a"][:6] == [1, 2, 3, 1, 2, 3]
-    assert set(seen["b"]) == {9}
+    assert log == [i % 5 for i in range(len(log))]
+    assert len(log) >= 12
+
+
+def test_arguments_may_differ_by_candidate():
+    seen = {"a": set(), "b": set()}
+    measure(
+        {"a": lambda x: (seen["a"].add(x), spin(2e-4)), "b": lambda x: seen["b"].add(x)},
+        arguments={"a": [(1,), (2,), (3,)], "b": [(9,)]}, max_samples=9, budget=5.0,
+    )  # fmt: skip
+    assert seen == {"a": {1, 2, 3}, "b": {9}}
 
 
 def test_flush_runs_before_every_sample_and_outside_of_it():
