@@ -1,6 +1,6 @@
 """Overhead of a warm call: direct, `portable.matmul`, bound; 8x8 float32, interleaved.
 
-    python -m bench.dispatch
+python -m bench.dispatch
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 import portable
 
-CALLS, ROUNDS = 2000, 61
+CALLS, ROUNDS = 100, 2001  # short rounds: a preempted one is an outlier, not the median
 
 
 def nanoseconds(call, a, b) -> float:

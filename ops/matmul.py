@@ -14,7 +14,7 @@ from typing import Any
 
 from portable import dtypes
 from portable._numpy import Array, np
-from portable.engine import call
+from portable.engine import call_pair
 from portable.errors import ShapeError
 from portable.op import Bound, Case, Cost, Op, Problem, TensorSpec, Work
 from portable.ops import _bounds as bounds
@@ -155,4 +155,4 @@ def matmul(a: Any, b: Any) -> Any:
         ShapeError: the inner extents differ, batch axes do not broadcast, or an operand is 0-d.
         DTypeError: dtypes differ or are not taken (complex, object, datetime).
     """
-    return call(OP, (a, b), ())
+    return call_pair(OP, a, b)

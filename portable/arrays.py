@@ -131,7 +131,8 @@ class KeyTable(dict[type, Callable[[Any], Hashable]]):
             family = registry.family_of_type(kind)
             if family is None:
                 return _key_of_unknown
-            found = family.key
+            special = getattr(family, "key_of", None)
+            found = (special(kind) if special else None) or family.key
         self[kind] = found
         return found
 

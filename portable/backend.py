@@ -59,6 +59,9 @@ class Implementation(Protocol):
         DETERMINISTIC (True): the same input gives the same bits.
         DIFFERENTIABLE (False): keeps the array library's gradients (autograd).
         TRACEABLE (False): runs on the tracers of its array library (jax.jit, vmap, grad).
+        LAYOUT_FREE (False): kernels are right for arrays of the problem's shapes and dtypes with
+            any strides, gradient or trace state (a library's function itself): a bound call then
+            checks shape and dtype only.
         SOURCES (()): names of kernel source files beside the module; their hash is part of a
             record's key.
         PATH: porting path when it differs from the backend's (torch.matmul is "vendor library").
@@ -93,6 +96,9 @@ class ArrayFamily(Protocol):
     def key(self, array: Any) -> Hashable:
         """A cheap key: two arrays with equal keys have equal spec, device and constraints."""
         ...
+
+    # Optional: key_of(kind: type) -> a faster key function for exactly that type, or None;
+    # shape_and_dtype(array) -> just those two, for bound calls of LAYOUT_FREE implementations.
 
     def spec(self, array: Any) -> TensorSpec:
         """Shape, dtype and strides. Raises DTypeError or FamilyError for what nobody takes."""

@@ -12,13 +12,19 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn, Protocol, cast
 
 from portable import arrays as arrays_
 from portable import registry, selector
 from portable.arrays import KEYS, Inputs, Step
-from portable.backend import Kernel
-from portable.errors import ArgumentError, ParameterError, PortableError, UnknownNameError
+from portable.backend import Kernel, trait
+from portable.errors import (
+    ArgumentError,
+    ParameterError,
+    PortableError,
+    ShapeError,
+    UnknownNameError,
+)
 from portable.op import Op, Problem
 from portable.selector import Candidate, Choice
 from portable.settings import Settings, clear_plans, current, intern, scope
@@ -45,6 +51,20 @@ def call(op: Op, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         return run(*arrays)
     except Exception as error:
         return recover(op, arrays, params, settings, key, error)
+
+
+def call_pair(op: Op, a: Any, b: Any) -> Any:
+    """`call` for two operands and no parameters, without building lists: the shortest warm path."""
+    settings = current.get()
+    try:
+        run = settings.plans[op.name, (), KEYS[type(a)](a), KEYS[type(b)](b)]
+    except KeyError:
+        return call(op, (a, b), ())
+    try:
+        return run(a, b)
+    except Exception as error:
+        key = (op.name, (), KEYS[type(a)](a), KEYS[type(b)](b))
+        return recover(op, (a, b), (), settings, key, error)
 
 
 def _unhashable(op: Op, arrays: tuple[Any, ...], params: Any, settings: Settings) -> Exception:
@@ -230,32 +250,17 @@ def captured(name: str, *args: Any, **kwargs: Any) -> tuple[Op, tuple[Any, ...],
     raise PortableError(f"portable.{name} did not reach the engine")  # pragma: no cover
 
 
-class Bound:
-    """A callable for one signature: the least overhead. Other arrays raise ShapeError.
+class Bound(Protocol):
+    """A callable for one signature; other arrays raise ShapeError.
 
     Attributes:
         choice: what runs, and why.
     """
 
-    __slots__ = ("_key", "_keys", "_run", "choice")
-
-    def __init__(self, built: Plan, keys: tuple[Any, ...], key: Any) -> None:
-        self.choice = built.choice
-        self._run, self._keys, self._key = built.run, keys, key
+    choice: Choice
 
     def __call__(self, *arrays: Any) -> Any:
-        """Run on arrays with the shapes, dtypes and layouts that were bound."""
-        if tuple([KEYS[type(x)](x) for x in arrays]) != self._key:
-            self._refuse(arrays)
-        return self._run(*arrays)
-
-    def _refuse(self, arrays: tuple[Any, ...]) -> None:
-        from portable.errors import ShapeError
-
-        raise ShapeError(
-            f"bound for {self.choice.problem}; these arrays differ in number, shape, dtype, "
-            f"strides or library: {tuple(KEYS[type(x)](x) for x in arrays)}. Bind again for them."
-        )
+        """Run on arrays like those that were bound."""
 
 
 def bind(name: str, *args: Any, **kwargs: Any) -> Bound:
@@ -266,8 +271,63 @@ def bind(name: str, *args: Any, **kwargs: Any) -> Bound:
     """
     op, arrays, params = captured(name, *args, **kwargs)
     built = build(op, arrays, params, current.get())
-    keys = tuple(KEYS[type(x)] for x in arrays)
-    return Bound(built, keys, tuple([KEYS[type(x)](x) for x in arrays]))
+    signatures = [(type(x), _signature(type(x), built), x) for x in arrays]
+    checks = [(kind, read, read(x)) for kind, read, x in signatures]
+    bound: Any = _bound_pair(built, *checks) if len(checks) == 2 else _bound_any(built, checks)
+    bound.choice = built.choice
+    return cast(Bound, bound)
+
+
+Check = tuple[type, Callable[[Any], Any], Any]
+"""Type of an array, how to read its signature, and the signature that was bound."""
+
+
+def _signature(kind: type, built: Plan) -> Callable[[Any], Any]:
+    """What must stay equal: all of the key, or less where the kernel minds only shape and dtype."""
+    candidate = built.choice.candidate
+    family = registry.family_of_type(kind)
+    own = candidate.route is not None and candidate.route.native == built.inputs.family.name
+    if own and candidate.implementation and trait(candidate.implementation, "LAYOUT_FREE", False):
+        return getattr(family, "shape_and_dtype", None) or KEYS[kind]
+    return KEYS[kind]
+
+
+def _bound_pair(built: Plan, first: Check, second: Check) -> Callable[[Any, Any], Any]:
+    run, (kind_a, read_a, bound_a), (kind_b, read_b, bound_b) = built.run, first, second
+
+    def bound(a: Any, b: Any) -> Any:
+        if (
+            type(a) is not kind_a
+            or type(b) is not kind_b
+            or read_a(a) != bound_a
+            or read_b(b) != bound_b
+        ):
+            _refuse(built, (a, b))
+        return run(a, b)
+
+    return bound
+
+
+def _bound_any(built: Plan, checks: list[Check]) -> Callable[..., Any]:
+    run, count = built.run, len(checks)
+
+    def bound(*arrays: Any) -> Any:
+        if len(arrays) != count:
+            _refuse(built, arrays)
+        for (kind, read, signature), x in zip(checks, arrays, strict=True):
+            if type(x) is not kind or read(x) != signature:
+                _refuse(built, arrays)
+        return run(*arrays)
+
+    return bound
+
+
+def _refuse(built: Plan, arrays: tuple[Any, ...]) -> NoReturn:
+    given = ", ".join(str(getattr(x, "shape", type(x).__name__)) for x in arrays)
+    raise ShapeError(
+        f"bound for {built.choice.problem} of {built.inputs.family.name} arrays; these differ in "
+        f"number, shape, dtype, strides or library: {given}. Bind again for them."
+    )
 
 
 def refresh_evidence() -> None:

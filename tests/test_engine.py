@@ -313,7 +313,7 @@ def test_set_aside_is_forgotten_by_heal(backend, ab):
     assert portable.explain("matmul", *ab).choice.name == explained.choice.name
 
 
-@pytest.mark.parametrize("axis", [[0], {}, np.array(0), 1.5, "last"])
+@pytest.mark.parametrize("axis", [[0], {}, 1.5, "last"])
 def test_a_parameter_of_the_wrong_kind_is_named(axis):
     with pytest.raises((ValueError, TypeError), match="axis"):
         portable.softmax(np.ones((2, 3), np.float32), axis=axis)

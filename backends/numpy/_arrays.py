@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from portable.op import TensorSpec
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _PLAIN = (np.ndarray, np.memmap)
+_PLAIN_KEY = attrgetter("shape", "strides", "dtype", "flags.aligned")
 _REFUSED = {
     "MaskedArray": "portable has no masks; pass numpy.ma.filled(x, value), or x.data to ignore it",
     "matrix": "its * and shapes follow other rules; pass numpy.asarray(x)",
@@ -39,6 +41,12 @@ class NumpyFamily:
     def key(self, array: Array) -> Hashable:
         """Type, shape, strides, dtype, alignment."""
         return type(array), array.shape, array.strides, array.dtype, array.flags.aligned
+
+    shape_and_dtype = staticmethod(attrgetter("shape", "dtype"))
+
+    def key_of(self, kind: type) -> Callable[[Any], Hashable] | None:
+        """Of plain arrays the type need not be part of the key; read in C."""
+        return _PLAIN_KEY if kind is np.ndarray else None
 
     def spec(self, array: Array) -> TensorSpec:
         """Shape, dtype and strides.

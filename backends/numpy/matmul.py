@@ -11,6 +11,7 @@ from portable.backends.numpy._support import Array, quiet, result_dtype
 from portable.device import Device
 from portable.op import Problem, TensorSpec
 
+LAYOUT_FREE = True
 WIDE_BYTES = 64 << 20
 """Most bytes of float32 copies of half operands at a time."""
 
