@@ -23,7 +23,7 @@ class JaxFamily:
     """`jax.Array` and, inside of jit, grad and vmap, tracers."""
 
     name = "jax"
-    types: tuple[str, ...] = ("jaxlib.ArrayImpl", "jax.Array", "jax.Tracer")
+    types: tuple[str, ...] = ("jaxlib.ArrayImpl", "jax.Array", "jax.Tracer", "jax.PRNGKeyArray")
 
     def key(self, array: Any) -> Hashable:
         """Shape, dtype and sharding; a tracer has no place yet."""

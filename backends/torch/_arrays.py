@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -42,38 +43,20 @@ class TorchFamily:
     name = "torch"
     types: tuple[str, ...] = ("torch.Tensor",)
 
-    def __init__(self) -> None:
-        if _host_only():
-            self.key = self._host_key  # type: ignore[method-assign]
-
-    def _host_key(self, t: Any) -> Hashable:
-        """The key without the device: for builds of torch that know no other than the CPU."""
-        if type(t) not in _PLAIN:
-            return _subclass_key(t)
-        try:
-            return (
-                "torch", t.shape, t.is_contiguous() or t.stride(), t.dtype,
-                t.requires_grad and _grad_enabled(),
-                _functorch_level(), _dispatch_modes(), forward_ad._current_level,
-            )  # fmt: skip
-        except RuntimeError:
-            return _odd_key(t)
+    shape_and_dtype = staticmethod(attrgetter("shape", "dtype"))
 
     def key(self, t: Any) -> Hashable:
         """Shape, strides unless contiguous, dtype, device unless the CPU, gradient and trace state.
 
         About 0.3 µs a tensor: every attribute of a tensor costs 40 to 70 ns.
         """
-        if type(t) not in _PLAIN:
-            return _subclass_key(t)
-        try:
-            return (
-                "torch", t.shape, t.is_contiguous() or t.stride(), t.dtype, t.is_cpu or t.device,
-                t.requires_grad and _grad_enabled(),
-                _functorch_level(), _dispatch_modes(), forward_ad._current_level,
-            )  # fmt: skip
-        except RuntimeError:  # sparse and nested tensors have no strides
-            return _odd_key(t)
+        return _device_key(t) if type(t) in _PLAIN else _subclass_key(t)
+
+    def key_of(self, kind: type) -> Callable[[Any], Hashable] | None:
+        """The key of exactly this type: without the device where there is only the CPU."""
+        if kind not in _PLAIN:
+            return None
+        return _host_key if _host_only() else _device_key
 
     def spec(self, t: Any) -> TensorSpec:
         """Shape, dtype and strides; traced tensors count as contiguous.
@@ -156,6 +139,11 @@ class TorchFamily:
         return torch.from_dlpack(array)
 
 
+def is_transforming() -> bool:
+    """Whether torch.func or forward-mode differentiation is at work."""
+    return _functorch_level() is not None or forward_ad._current_level >= 0
+
+
 def device_id(device: torch.device) -> str:
     """The id of a device in `portable`."""
     if device.type == "cpu":
@@ -195,6 +183,29 @@ def _subclass_key(t: Any) -> Hashable:
     """Sizes as plain integers: a symbolic one is fixed to its value here, once per trace."""
     shape = tuple(int(n) for n in t.shape)
     return ("torch subclass", type(t), shape, t.dtype, str(t.device), t.requires_grad)
+
+
+def _host_key(t: Any) -> Hashable:
+    """Key of a plain tensor where torch knows no device but the CPU."""
+    try:
+        return (
+            t.shape, t.is_contiguous() or t.stride(), t.dtype, t.requires_grad and _grad_enabled(),
+            _functorch_level(), _dispatch_modes(), forward_ad._current_level,
+        )  # fmt: skip
+    except RuntimeError:  # sparse and nested tensors have no strides
+        return _odd_key(t)
+
+
+def _device_key(t: Any) -> Hashable:
+    """Key of a plain tensor."""
+    try:
+        return (
+            t.shape, t.is_contiguous() or t.stride(), t.dtype, t.is_cpu or t.device,
+            t.requires_grad and _grad_enabled(),
+            _functorch_level(), _dispatch_modes(), forward_ad._current_level,
+        )  # fmt: skip
+    except RuntimeError:
+        return _odd_key(t)
 
 
 def _odd_key(t: Any) -> Hashable:

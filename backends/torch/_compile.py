@@ -6,9 +6,9 @@ function is one node: Dynamo calls it on fake tensors, AOTAutograd traces throug
 subclass tensors, so the call goes to the torch backend, whose operations enter the graph, and are
 differentiated and fused there. Symbolic sizes are fixed to their values (one compilation a shape).
 
-What `portable.using(...)` says at the time of the trace is what the compiled function keeps. torch's
-switches of float32 precision and autocast act on the compiled graph as on torch's own code. NumPy
-arrays in a compiled function are tensors to Dynamo, and so is the result.
+What `portable.using(...)` says at the time of the trace is what the compiled function keeps.
+torch's switches of float32 precision and autocast act on the compiled graph as on torch's own
+code. NumPy arrays in a compiled function are tensors to Dynamo, and so is the result.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from portable.backend import Config, Kernel
+from portable.backends.torch._arrays import is_transforming
 from portable.backends.torch._guard import guarded
 from portable.backends.torch._support import dtype_of, float_reasons, has_native_half
 from portable.device import Device
@@ -41,6 +42,7 @@ def compile(problem: Problem, device: Device, config: Config) -> Kernel:
     masked = "mask" in problem.operands
     plain = causal and not masked and s == t  # torch's is_causal is aligned to the start
     built = causal and not plain and s > 1  # the only query of a decode step sees every key
+    hides_nan = device.id == "cpu"
 
     def kernel(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
         if 0 in shape or t == 0:
@@ -49,16 +51,40 @@ def compile(problem: Problem, device: Device, config: Config) -> Kernel:
             mask = _with_causal(mask, s, t, q.device)
         if mask is not None and mask.dtype != torch.bool:
             mask = mask.to(compute)
-        y = F.scaled_dot_product_attention(
-            q.to(compute), _shared(k, group).to(compute), _shared(v, group).to(compute),
-            attn_mask=mask, is_causal=plain, scale=scale,
-        )  # fmt: skip
+        q, k, v = q.to(compute), _shared(k, group).to(compute), _shared(v, group).to(compute)
+        if is_transforming():
+            y = _composed(q, k, v, _with_causal(mask, s, t, q.device) if plain else mask, scale)
+        else:
+            y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=plain, scale=scale)
         if mask is not None:
-            seen = mask if mask.dtype == torch.bool else mask > -torch.inf
+            seen = mask if mask.dtype == torch.bool else mask != -torch.inf
             y = torch.where(seen.any(-1, keepdim=True), y, 0.0)
+        elif hides_nan:
+            y = torch.where(_is_nan(q) | _is_nan(k[:, :, :1]), torch.nan, y)
         return y.to(dtype)
 
     return guarded(kernel, problem, device)
+
+
+def _is_nan(x: Any) -> Any:
+    """Rows with a NaN. torch's flash kernel for the CPU gives 0 where every score is NaN (2.13);
+    that is where the query has one, or all keys it sees, of which the first is one."""
+    return x.isnan().any(-1, keepdim=True)
+
+
+def _composed(q: Any, k: Any, v: Any, mask: Any, scale: float) -> Any:
+    """From elementary kernels: flash kernels have no batching rule and no forward-mode gradient."""
+    scores = torch.matmul(q * scale, k.transpose(-1, -2))
+    if mask is not None:
+        scores = (
+            scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+        )
+    return torch.matmul(torch.softmax(scores.to(_wide_dtype(scores)), -1).to(v.dtype), v)
+
+
+def _wide_dtype(x: Any) -> torch.dtype:
+    """float32 for half types, else the dtype of x."""
+    return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
 
 
 def _shared(x: Any, group: int) -> Any:

@@ -15,6 +15,7 @@ from portable.op import Problem
 
 DIFFERENTIABLE = True
 TRACEABLE = True
+LAYOUT_FREE = True
 _CPU_INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
 
 
