@@ -57,6 +57,7 @@ class Row:
     Attributes:
         record: the measurement.
         place: its device.
+        number: the same for rows of the same problem.
         label: shapes and parameters, short.
         candidate: backend, with the runtime where there is one: "opencl[pocl]".
         path: porting path.
@@ -65,6 +66,7 @@ class Row:
         status: of the record; "bound_violated" also when only this report finds it.
         reason: why the status is not "ok".
         time: median [s]; None unless there are samples.
+        spread: relative noise of the samples.
         sol: speed of light of the problem on the device.
         roof: least time by the measured roofs, launch floor included.
         sol_fraction, roof_fraction: bound over time, in [0, 1].
@@ -82,6 +84,7 @@ class Row:
 
     record: Record
     place: Place
+    number: int
     label: str
     candidate: str
     path: str
@@ -90,6 +93,7 @@ class Row:
     status: str
     reason: str
     time: float | None
+    spread: float = 0.0
     sol: SpeedOfLight | None = None
     roof: SpeedOfLight | None = None
     sol_fraction: float | None = None
@@ -141,14 +145,11 @@ def build_rows(
         records: from one or several machines.
         chosen: candidate names the selector chose, by problem.
     """
-    newest, older = _newest(records)
-    places = _places(newest)
-    by_key = {place.key: place for place in places}
     cache = _Cache()
-    rows = [
-        _row(r, by_key[r.machine, r.device.id], cache, n)
-        for r, n in zip(newest, older, strict=True)
-    ]
+    newest = _newest(records, cache)
+    places = _places([record for record, _ in newest])
+    by_key = {place.key: place for place in places}
+    rows = [_row(r, by_key[r.machine, r.device.id], cache, n) for r, n in newest]
     for group in _groups(rows):
         _compare(group)
     for group in _by_place(rows).values():
@@ -175,12 +176,13 @@ def identity(problem: Problem) -> Problem:
 # --- which records count -----------------------------------------------------------------------
 
 
-def _newest(records: Iterable[Record]) -> tuple[list[Record], list[int]]:
+def _newest(records: Iterable[Record], cache: _Cache) -> list[tuple[Record, int]]:
+    """The newest record of each thing, and how many others it replaces."""
     found: dict[object, tuple[Record, int]] = {}
     for record in records:
         key = (
-            record.problem, record.machine, record.device.id, record.backend, record.runtime,
-            record.implementation, _config(record.config), record.cache,
+            cache.number(record.problem), record.machine, record.device.id, record.backend,
+            record.runtime, record.implementation, _config(record.config), record.cache,
         )  # fmt: skip
         if key not in found:
             found[key] = (record, 0)
@@ -189,11 +191,11 @@ def _newest(records: Iterable[Record]) -> tuple[list[Record], list[int]]:
         same = record == other
         keep = record if record.created >= other.created else other
         found[key] = (keep, count if same else count + 1)
-    return [r for r, _ in found.values()], [n for _, n in found.values()]
+    return list(found.values())
 
 
 def _config(config: Mapping[str, object]) -> str:
-    return " ".join(f"{k}={v}" for k, v in sorted(config.items()))
+    return " ".join(f"{k}={v}" for k, v in sorted(config.items())) if config else ""
 
 
 def _places(records: Sequence[Record]) -> list[Place]:
@@ -213,7 +215,7 @@ def _place(key: tuple[str, str], records: Sequence[Record]) -> Place:
     hardware = next((r.device.hardware for r in records if r.device.hardware), "")
     name = next((r.device.name for r in records if r.device.name), key[1])
     units = max(r.device.units for r in records)
-    clock = max(float(r.details.get("device_clock", 0.0)) for r in records)
+    clock = max(_number(r.details.get("device_clock")) for r in records)
     spec = spec_seen(hardware, name, units, clock)
     label = f"{spec.name}" if spec else name
     if spec and units and spec.kind == "cpu":
@@ -226,6 +228,10 @@ def _place(key: tuple[str, str], records: Sequence[Record]) -> Place:
     with_roofs = [r for r in records if r.roofs]
     latest = max(with_roofs, key=lambda r: r.created, default=None)
     return Place(label, key, name, hardware, spec, units, runtimes, roofs_of(latest))
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 @functools.lru_cache(maxsize=256)
@@ -257,44 +263,40 @@ def roofs_of(record: Record | None) -> Roofs | None:
 
 
 class _Cache:
-    """What many rows share: cost by problem, bounds by problem and device, labels."""
+    """What many rows share, by the number of their problem: a problem is slow to hash."""
 
     def __init__(self) -> None:
-        self._costs: dict[Problem, Cost | None] = {}
-        self._sols: dict[tuple[Problem, tuple[str, str]], SpeedOfLight | None] = {}
+        self._numbers: dict[Problem, int] = {}
+        self._costs: dict[int, tuple[Cost | None, str]] = {}
+        self._sols: dict[tuple[int, int], SpeedOfLight | None] = {}
         self._roofs: dict[object, Roofs | None] = {}
         self._bounds: dict[object, SpeedOfLight] = {}
-        self._labels: dict[Problem, str] = {}
 
-    def cost(self, problem: Problem) -> Cost | None:
-        if problem not in self._costs:
-            self._costs[problem] = cost_of(problem)
-        return self._costs[problem]
+    def number(self, problem: Problem) -> int:
+        return self._numbers.setdefault(problem, len(self._numbers))
 
-    def sol(self, problem: Problem, place: Place) -> SpeedOfLight | None:
-        key = (problem, place.key)
+    def cost_and_label(self, number: int, problem: Problem) -> tuple[Cost | None, str]:
+        if number not in self._costs:
+            self._costs[number] = (cost_of(problem), short(problem))
+        return self._costs[number]
+
+    def sol(self, number: int, cost: Cost | None, place: Place) -> SpeedOfLight | None:
+        key = (number, id(place))
         if key not in self._sols:
-            self._sols[key] = sol_of(self.cost(problem), place.spec)
+            self._sols[key] = sol_of(cost, place.spec)
         return self._sols[key]
 
     def roofs(self, record: Record) -> Roofs | None:
-        key = tuple(sorted(record.roofs.items()))
+        key = tuple(record.roofs.items())
         if key not in self._roofs:
             self._roofs[key] = roofs_of(record)
         return self._roofs[key]
 
-    def bound(self, problem: Problem, roofs: Roofs, level: str) -> SpeedOfLight:
-        cost = self.cost(problem)
-        assert cost is not None
-        key = (problem, id(roofs), level)
+    def bound(self, number: int, cost: Cost, roofs: Roofs, level: str) -> SpeedOfLight:
+        key = (number, id(roofs), level)
         if key not in self._bounds:
             self._bounds[key] = roofline.roof(cost, replace(roofs, latency=0.0), level)
         return self._bounds[key]
-
-    def label(self, problem: Problem) -> str:
-        if problem not in self._labels:
-            self._labels[problem] = short(problem)
-        return self._labels[problem]
 
 
 def cost_of(problem: Problem) -> Cost | None:
@@ -331,13 +333,14 @@ def short(problem: Problem) -> str:
 
 
 def _row(record: Record, place: Place, cache: _Cache, older: int) -> Row:
-    problem = record.problem
-    cost = cache.cost(problem)
+    number = cache.number(record.problem)
+    cost, label = cache.cost_and_label(number, record.problem)
     time = record.time if record.samples and record.time > 0 else None
     row = Row(
         record=record,
         place=place,
-        label=cache.label(problem),
+        number=number,
+        label=label,
         candidate=f"{record.backend}[{record.runtime}]" if record.runtime else record.backend,
         path=path_of(record),
         config=_config(record.config),
@@ -345,7 +348,8 @@ def _row(record: Record, place: Place, cache: _Cache, older: int) -> Row:
         status=record.status,
         reason=record.reason,
         time=time,
-        sol=cache.sol(problem, place),
+        spread=record.spread if time is not None else 0.0,
+        sol=cache.sol(number, cost, place),
         older=older,
     )
     if time is not None and cost is not None:
@@ -374,7 +378,7 @@ def _judge(row: Row, time: float, cost: Cost, cache: _Cache) -> None:
     bound = None
     if roofs is not None:
         level = _level(row, roofs)
-        bound = cache.bound(record.problem, roofs, level)
+        bound = cache.bound(row.number, cost, roofs, level)
         row.roof = bound if bound.time >= roofs.latency else replace(
             bound, time=roofs.latency, bound_by="launch"
         )  # fmt: skip
@@ -434,7 +438,7 @@ def _groups(rows: Sequence[Row]) -> Iterable[list[Row]]:
     """Rows that may be compared: one problem, one device, one cache state."""
     found: dict[object, list[Row]] = {}
     for row in rows:
-        key = (row.problem, row.place.key, row.record.cache)
+        key = (row.number, id(row.place), row.record.cache)
         found.setdefault(key, []).append(row)
     return found.values()
 
@@ -442,7 +446,7 @@ def _groups(rows: Sequence[Row]) -> Iterable[list[Row]]:
 def _by_place(rows: Sequence[Row]) -> dict[object, list[Row]]:
     found: dict[object, list[Row]] = {}
     for row in rows:
-        found.setdefault((row.problem, row.place.key), []).append(row)
+        found.setdefault((row.number, id(row.place)), []).append(row)
     return found
 
 

@@ -71,7 +71,7 @@ def _order(row: Row) -> tuple[Any, ...]:
 
 def _cells(row: Row, report: Report, lists: dict[str, _Texts], groups: _Texts) -> dict[str, Any]:
     record = row.record
-    key = (row.problem, row.place.key, record.cache)
+    key = (row.number, id(row.place), record.cache)
     return {
         "group": groups.index(key, lambda: _group(row, report, lists)),
         "candidate": lists["candidates"]((row.candidate, row.path), [row.candidate, row.path]),
@@ -79,7 +79,7 @@ def _cells(row: Row, report: Report, lists: dict[str, _Texts], groups: _Texts) -
         "status": lists["statuses"](row.status),
         "reason": lists["reasons"](row.reason),
         "time": digits(row.time, 4),
-        "spread": digits(record.spread, 2) if record.samples else None,
+        "spread": digits(row.spread, 2) if row.time else None,
         "samples": len(record.samples),
         "roof": digits(row.roof.time, 4) if row.roof else None,
         "score": digits(row.score.value, 3),
@@ -103,7 +103,7 @@ def _group(row: Row, report: Report, lists: dict[str, _Texts]) -> list[Any]:
     calls = [digits(w.of(problem), 6) for w in report.workloads] if report.weighted else []
     return [
         lists["ops"]((problem.op, problem.dtype), [problem.op, problem.dtype]),
-        lists["problems"](problem, [row.label, "; ".join(dict.fromkeys(notes))]),
+        lists["problems"](row.number, [row.label, "; ".join(dict.fromkeys(notes))]),
         lists["places"](row.place.label),
         row.record.cache,
         digits(sol.time, 4) if sol else None,

@@ -74,7 +74,7 @@ def facts(report: Report, most: int = MOST_ROWS) -> Table:
         _add(
             table, row.problem.op, row.label, row.place.label, row.candidate,
             time_text(row.time) if row.time else "-",
-            share(row.record.spread) if row.time else "-",
+            share(row.spread) if row.time else "-",
             approximate + _share(row.sol_fraction), _share(row.roof_fraction),
             f"{row.score.value:.2f}" if row.score.value is not None else "-",
             f"{row.gap_best:.2f}" if row.gap_best else "-",

@@ -1,0 +1,101 @@
+"""`portable report` as a user calls it."""
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from portable import cli_report
+from portable.records import Store
+from portable.records.files import write_jsonl
+from tests.report import made
+
+app = typer.Typer()
+cli_report.add_to(app)
+
+
+@app.callback()
+def _main() -> None:
+    """With a second command the first keeps its name, as in the real program."""
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, ["report", *map(str, arguments)])
+    if result.exit_code != code:
+        raise AssertionError(f"{result.exit_code}: {result.output} {result.exception!r}")
+    return " ".join(result.output.split())
+
+
+@pytest.fixture
+def files(tmp_path):
+    old, new = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
+    write_jsonl(old, [made.record(made.matmul(), n, 1e-3) for n in ("numpy", "torch")])
+    write_jsonl(
+        new, [made.record(made.matmul(), "numpy", 2e-3), made.record(made.matmul(), "torch")]
+    )
+    return old, new
+
+
+def test_every_file_is_written(files, tmp_path):
+    _, new = files
+    names = {k: tmp_path / f"report.{k}" for k in ("html", "csv", "json", "md")}
+    output = run(
+        new, *(a for k, f in names.items() for a in (f"--{k}", f)), "--hardware", "H200 SXM"
+    )
+    for file in names.values():
+        assert file.stat().st_size > 500
+        assert "is written" in output
+    assert json.loads(names["json"].read_text())["sources"] == ["new.jsonl"]
+
+
+def test_a_regression_sets_the_exit_code_only_on_demand(files):
+    old, new = files
+    assert "slower" in run(new, "--baseline", old)
+    assert "1 regressions" in run(new, "--baseline", old, "--fail-on-regression", code=3)
+    run(old, "--baseline", old, "--fail-on-regression")
+    run(new, "--fail-on-regression", code=2)
+
+
+def test_records_of_several_machines_merge(files, tmp_path):
+    other = tmp_path / "gpu.jsonl"
+    write_jsonl(other, [made.record(made.matmul(), "torch", 1e-5, made.H100, machine="gg")])
+    output = run(files[1], other)
+    assert "2 devices" in output
+
+
+def test_a_store_is_read(tmp_path):
+    store = Store(tmp_path / "records.db")
+    store.add([made.record(made.matmul())])
+    store.close()
+    assert "1 measurement of 1 problem" in run(tmp_path / "records.db")
+
+
+def test_bad_lines_are_told_and_left_out(files):
+    with files[1].open("a") as file:
+        file.write("{broken\n")
+    assert "line 3 was left out" in run(files[1])
+
+
+def test_a_workload_weighs(files, tmp_path):
+    suite = tmp_path / "mine.jsonl"
+    suite.write_text(
+        '{"suite":"mine","kind":"capture","source":["test"],"weight_unit":"step","assumptions":[]}\n'
+        '{"op":"matmul","operands":{"a":"f32[64x512]","b":"f32[512x512]"},"weight":7,"share":0.8,'
+        '"note":"mlp"}\n{"unmapped":"topk","what":{},"weight":1,"share":0.2,"note":"router"}\n'
+    )
+    out = tmp_path / "r.json"
+    output = run(files[1], "--workload", suite, "--json", out)
+    assert "mine" in output
+    totals = json.loads(out.read_text())["rankings"][0]["totals"]
+    assert {t["candidate"]: t["time"] for t in totals}["torch"] == pytest.approx(7e-3)
+
+
+@pytest.mark.parametrize("name", ["missing.jsonl", "."])
+def test_a_file_that_is_none_is_one_clear_error(name, tmp_path, monkeypatch):
+    from portable.errors import RecordError
+
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["report", name])
+    assert isinstance(result.exception, RecordError)
+    assert "is no file" in str(result.exception)
