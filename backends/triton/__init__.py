@@ -8,6 +8,7 @@ the runtime "interpreter". Without a GPU they can still be cross-compiled: `cros
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -77,9 +78,7 @@ class TritonBackend(BackendBase):
     @property
     def crosscompile(self) -> Any:
         """Its kernels as units for `portable.crosscompile`."""
-        from portable.backends.triton import _crosscompile
-
-        return _crosscompile
+        return importlib.import_module("portable.backends.triton._crosscompile")
 
 
 def _device(index: int) -> Device:

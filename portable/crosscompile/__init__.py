@@ -1,0 +1,49 @@
+"""Port without the hardware: kernels built for targets, their resources read and judged.
+
+    report = crosscompile(ops=["matmul"], targets=["gfx942", "H200 SXM"])
+    report.rows[0].built.registers, report.rows[0].findings
+    compare(report.rows, "sm_90", "gfx942")
+
+A backend takes part by an optional attribute `crosscompile`: an object (or module) with
+
+    why_missing() -> Missing | None       what its compiler needs; no GPU is needed
+    versions() -> Mapping[str, str]       part of the cache key
+    why_not_target(arch) -> str           why it cannot build for an architecture; "" if it can
+    configs(op, problem, arch, units) -> [config] | str     a string is the refusal
+    describe(op, problem, arch, units, config) -> [{"kernel", "grid", "source_hash", ...}]
+                                          one entry per launch; for products also "extent" and
+                                          "tile" (of the result), "factor" (dtype), "depth" (k)
+    build(op, problem, arch, units, config, index) -> {"kind", "assembly", "log", "shared",
+                                          "threads", "binary_size"}
+                                          compiles launch `index`; raises what the compiler says
+
+`kind` is "ptx" (with ptxas -v's log), "cuobjdump" (its -res-usage output as `log`, -sass as
+`assembly`) or "amdgcn". `build` runs in a child process with a watchdog.
+
+Everything here is read from compiler output or computed from it; nothing is measured. Estimates
+say so, with their assumptions (`judge.ASSUMPTIONS`).
+"""
+
+from __future__ import annotations
+
+from portable.crosscompile.compare import Difference, compare
+from portable.crosscompile.facts import Built, Finding, Row, Target, Unit
+from portable.crosscompile.run import Report, crosscompile, failures
+from portable.crosscompile.source import crosscompile_source
+from portable.crosscompile.targets import DEFAULT_TARGETS, resolve
+
+__all__ = [
+    "DEFAULT_TARGETS",
+    "Built",
+    "Difference",
+    "Finding",
+    "Report",
+    "Row",
+    "Target",
+    "Unit",
+    "compare",
+    "crosscompile",
+    "crosscompile_source",
+    "failures",
+    "resolve",
+]

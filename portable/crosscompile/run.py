@@ -1,0 +1,218 @@
+"""Units of all backends x targets, built by worker processes, judged, in order."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from portable import isolate, registry
+from portable.crosscompile import cache, worker
+from portable.crosscompile.facts import KINDS, Built, Row, Target, Unit
+from portable.crosscompile.judge import judge
+from portable.crosscompile.problems import representative
+from portable.crosscompile.targets import DEFAULT_TARGETS, resolve
+from portable.errors import UnknownNameError
+from portable.op import Problem
+from portable.records.problem_json import problem_to_json
+
+TIMEOUT = 180.0
+"""[s] for one build; the slowest of ours takes about 20 s on a busy laptop core."""
+Progress = Callable[[int, int, str], None]
+"""(done, total, what)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The rows of a run.
+
+    Attributes:
+        rows: by backend, op, problem and target.
+        skipped: what could not be tried at all, with reasons ("triton: not installed").
+        versions: compilers by backend.
+    """
+
+    rows: tuple[Row, ...]
+    skipped: tuple[str, ...]
+    versions: dict[str, dict[str, str]]
+
+
+def crosscompile(
+    *,
+    backends: Sequence[str] = (),
+    ops: Sequence[str] = (),
+    targets: Sequence[str] = (),
+    problems: Sequence[tuple[str, Problem]] = (),
+    every_config: bool = False,
+    jobs: int = 0,
+    timeout: float = TIMEOUT,
+    use_cache: bool = True,
+    progress: Progress | None = None,
+) -> Report:
+    """Builds kernels for targets and judges them; needs no GPU.
+
+    Args:
+        backends: names; all that can cross-compile when empty.
+        ops: names; all when empty.
+        targets: architectures or devices of the database; DEFAULT_TARGETS when empty.
+        problems: (label, problem); representative ones when empty.
+        every_config: build all configs a backend would try, not only its first guess.
+        jobs: worker processes; the number of CPUs when 0.
+        timeout: [s] for one build; a longer one is a row with status "hang".
+        use_cache: whether earlier builds of the same source and compiler count.
+        progress: called after each build.
+
+    Raises:
+        UnknownNameError: an unknown backend, op or target.
+    """
+    hooks = worker.hooks()
+    for name in backends:
+        if name not in hooks:
+            raise UnknownNameError("cross-compiling backend", name, hooks)
+    for name in ops:
+        registry.op(name)
+    names = list(ops) or list(registry.op_names())
+    work = [(label, p) for label, p in problems if p.op in names] or list(representative(names))
+    where = [resolve(name) for name in targets or DEFAULT_TARGETS]
+    units, skipped, versions = [], [], {}
+    for name in backends or hooks:
+        missing = hooks[name].why_missing()
+        if missing is not None:
+            skipped.append(f"{name}: {missing.reason}. {missing.install}".strip())
+            continue
+        versions[name] = dict(hooks[name].versions())
+        units += _units(name, hooks[name], work, where, every_config, skipped)
+    built = _build_all(units, versions, jobs, timeout, use_cache, progress)
+    rows = tuple(judge(u, t, b) for (u, t), b in zip(units, built, strict=True))
+    return Report(rows, tuple(dict.fromkeys(skipped)), versions)
+
+
+def _units(
+    name: str,
+    hook: Any,
+    work: Iterable[tuple[str, Problem]],
+    targets: Sequence[Target],
+    every_config: bool,
+    skipped: list[str],
+) -> list[tuple[Unit, Target]]:
+    """All launches of one backend; refusals go to `skipped`."""
+    found = []
+    for label, problem in work:
+        for target in targets:
+            why = hook.why_not_target(target.architecture)
+            if why:
+                skipped.append(f"{name} {target.name}: {why}")
+                continue
+            units = target.spec.units
+            configs = hook.configs(problem.op, problem, target.architecture, units)
+            if isinstance(configs, str):
+                skipped.append(f"{name} {problem.op} {label} {target.name}: {configs}")
+                continue
+            for config in configs if every_config else configs[:1]:
+                parts = hook.describe(problem.op, problem, target.architecture, units, config)
+                for index, part in enumerate(parts):
+                    unit = _unit(name, label, problem, dict(config), index, part)
+                    found.append((unit, target))
+    return found
+
+
+def _unit(
+    backend: str, label: str, problem: Problem, config: dict[str, Any], index: int, part: Any
+) -> Unit:
+    return Unit(
+        backend=backend,
+        op=problem.op,
+        label=label,
+        kernel=part["kernel"],
+        config=config,
+        index=index,
+        grid=part["grid"],
+        source_hash=part["source_hash"],
+        problem=problem,
+        extent=tuple(part.get("extent", ())),
+        tile=tuple(part.get("tile", ())),
+        factor=part.get("factor", ""),
+        depth=part.get("depth", 0),
+    )
+
+
+def _build_all(
+    units: Sequence[tuple[Unit, Target]],
+    versions: dict[str, dict[str, str]],
+    jobs: int,
+    timeout: float,
+    use_cache: bool,
+    progress: Progress | None,
+) -> list[Built]:
+    """Builds in order of units; equal machine code is built once."""
+    keys = [cache.key(u, t.architecture, versions.get(u.backend, {})) for u, t in units]
+    results: dict[str, Built] = {}
+    todo: queue.SimpleQueue[int] = queue.SimpleQueue()
+    waiting = 0
+    for index, key in enumerate(keys):
+        if key in results:
+            continue
+        kept = cache.load(key) if use_cache else None
+        results[key] = kept or Built("crash", "was not built")
+        if kept is None:
+            todo.put(index)
+            waiting += 1
+    lock, done = threading.Lock(), [0]
+
+    def work() -> None:
+        with isolate.Worker() as child:
+            while True:
+                try:
+                    index = todo.get_nowait()
+                except queue.Empty:
+                    return
+                unit, target = units[index]
+                built = build_one(child, unit, target, versions.get(unit.backend, {}), timeout)
+                cache.store(keys[index], built)
+                with lock:
+                    results[keys[index]] = built
+                    done[0] += 1
+                    if progress is not None:
+                        progress(done[0], waiting, f"{unit.backend} {unit.op} {target.name}")
+
+    count = min(jobs or os.cpu_count() or 1, waiting)
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [results[key] for key in keys]
+
+
+def build_one(
+    child: isolate.Worker, unit: Unit, target: Target, versions: dict[str, str], timeout: float
+) -> Built:
+    """One build in a child process; its death or hang is a result."""
+    task = {
+        "backend": unit.backend, "op": unit.op, "config": dict(unit.config), "index": unit.index,
+        "architecture": target.architecture, "units": target.spec.units,
+        "problem": problem_to_json(unit.problem) if unit.problem else None,
+        "source": dict(unit.source),
+    }  # fmt: skip
+    outcome = child.run("portable.crosscompile.worker:build", task, timeout=timeout)
+    compiler = ", ".join(f"{name} {version}" for name, version in versions.items())
+    if outcome.ok:
+        return replace(cache.from_json(outcome.value), compiler=compiler)
+    status = "error" if outcome.status == "exception" else outcome.status
+    log = outcome.output or outcome.reason
+    return Built(status, outcome.reason, log, seconds=outcome.seconds, compiler=compiler)
+
+
+def failures(report: Report, kinds: Sequence[str]) -> list[Row]:
+    """Rows with a finding of one of the kinds (`--fail-on`).
+
+    Raises:
+        UnknownNameError: a kind that does not exist.
+    """
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UnknownNameError("kind of finding", kind, KINDS)
+    return [row for row in report.rows if any(f.kind in kinds for f in row.findings)]
