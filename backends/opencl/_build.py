@@ -38,7 +38,7 @@ def program(
             cl = _runtime.load()
             text = source(files)
             try:
-                built = cl.Program(context, text).build(options=list(options))
+                built = cl.Program(context, text).build(options=["-w", *options])
             except cl.Error as error:
                 raise CompileError(f"{files[-1]} ({' '.join(options)})", str(error), text) from None
             _programs[key] = (context, built)  # the context is kept: its address is the key

@@ -1,0 +1,62 @@
+// Micro-kernels that measure a device: see `_roofs.py`.
+#ifdef NATIVE_F16
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+typedef half2 RV;
+typedef half RA;
+#else
+typedef AV RV;
+typedef A RA;
+#endif
+#define CHAINS 16
+
+// CHAINS independent chains hide the latency of an FMA; values stay finite (x -> x / 2 + 1).
+__kernel void fma_chains(__global RV* out, int rounds) {
+  RV c[CHAINS], half_ = (RV)((RA)0.5f), one = (RV)((RA)1.0f);
+  for (int i = 0; i < CHAINS; i++) c[i] = (RV)((RA)(i + get_global_id(0) % 7));
+  for (int r = 0; r < rounds; r++) UNROLL for (int i = 0; i < CHAINS; i++) c[i] = fma(c[i], half_, one);
+  RV sum = c[0];
+  for (int i = 1; i < CHAINS; i++) sum += c[i];
+  out[get_global_id(0)] = sum;
+}
+
+#ifndef NATIVE_F16
+// Each item streams one piece on CPUs (LOCAL groups of one), neighbours side by side elsewhere.
+#define SPAN                                                                               \
+  long items = get_global_size(0), id = get_global_id(0), local = get_local_size(0);       \
+  long vectors = n / VW, piece = (vectors / 4 + items - 1) / items * 4;                    \
+  long from = local == 1 ? min(vectors, id * piece) : id;                                  \
+  long to = local == 1 ? min(vectors, from + piece) : vectors;                             \
+  long step = local == 1 ? 1 : items;
+
+__kernel void stream_read(__global const A* a, __global A* out, long n) {
+  SPAN
+  AV s0 = (AV)(0), s1 = s0, s2 = s0, s3 = s0;
+  long i = from;
+  for (; i + 3 * step < to; i += 4 * step) {
+    s0 += VLOAD(i, a);
+    s1 += VLOAD(i + step, a);
+    s2 += VLOAD(i + 2 * step, a);
+    s3 += VLOAD(i + 3 * step, a);
+  }
+  for (; i < to; i += step) s0 += VLOAD(i, a);
+  VSTORE(s0 + s1 + s2 + s3, id, out);
+}
+
+__kernel void stream_write(__global A* a, __global A* out, long n) {
+  SPAN
+  for (long i = from; i < to; i += step) VSTORE((AV)(1), i, a);
+}
+
+__kernel void stream_copy(__global A* a, __global const A* b, __global A* out, long n) {
+  SPAN
+  for (long i = from; i < to; i += step) VSTORE(VLOAD(i, b), i, a);
+}
+
+__kernel void stream_triad(__global A* a, __global const A* b, __global const A* c,
+                           __global A* out, long n) {
+  SPAN
+  for (long i = from; i < to; i += step) VSTORE(fma((AV)(3), VLOAD(i, c), VLOAD(i, b)), i, a);
+}
+
+__kernel void nothing(void) {}
+#endif
