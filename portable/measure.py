@@ -7,6 +7,10 @@ more than two medians do.
 `cache="warm"` repeats the same arguments. `cache="cold"` needs what makes it true: several argument
 sets that together exceed the last-level cache (`rotation` says how many), or a `flush` that is
 called before every sample (`Flusher`).
+
+A sample during which the system took the processor away (an involuntary context switch) says how
+busy the machine is, not how fast the candidate: it is left out, and counted, where enough others
+are left; otherwise the least disturbed third counts.
 """
 
 from __future__ import annotations
@@ -20,10 +24,30 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from portable.stats import median, quantile, relative_spread
+from portable.samples import Comparison, Samples, compare, fastest, significantly_faster
+from portable.stats import median
+
+__all__ = [
+    "Comparison",
+    "Flusher",
+    "Samples",
+    "classify",
+    "compare",
+    "fastest",
+    "measure",
+    "rotation",
+    "significantly_faster",
+]
 
 # The clock as it was at import: code that is measured cannot replace it later.
 _clock: Callable[[], int] = time.perf_counter_ns
+
+try:
+    import resource
+
+    _usage, _SELF = resource.getrusage, resource.RUSAGE_SELF
+except ImportError:  # Windows
+    _usage = None  # type: ignore[assignment]
 
 Candidate = Callable[..., Any]
 Timer = Callable[[Callable[[], Any]], float]
@@ -32,6 +56,12 @@ Timer = Callable[[Callable[[], Any]], float]
 SAMPLE_SECONDS = 100e-6
 """Shortest sample worth taking: faster calls are repeated inside one sample."""
 MIN_SAMPLES = 5
+CLEAN = 3
+"""Undisturbed samples that are enough to do without the disturbed ones."""
+PREPARED = 20e-3
+"""Calls shorter than this [s] are made once, untimed, before each sample."""
+MOST_ROUNDS = 3
+"""Times max_samples: rounds at the most, when many samples are disturbed."""
 MAX_SAMPLES = 101
 SETTLED_ROUNDS = 15
 """Rounds before the measurement may end early."""
@@ -39,41 +69,6 @@ SLOW = 3.0
 """Candidates this many times slower than the best one rest after MIN_SAMPLES."""
 TOO_MUCH_MEMORY = ("out of memory", "OUT_OF_MEMORY", "RESOURCE_EXHAUSTED", "bad_alloc")
 """Marks in the messages of libraries that have no exception type for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """Timings of one candidate.
-
-    Attributes:
-        times: [s] per call, in the order taken.
-        rounds: the round each of them is from, for pairing.
-        inner: calls inside one sample.
-        cache: "cold" or "warm".
-        method: "wall" (host clock around call and synchronize) or the name of the device timer.
-        first: [s] of the very first call: compilation, allocation, cold code.
-        status: "ok", "exception" or "oom".
-        reason: what was raised.
-    """
-
-    times: tuple[float, ...] = ()
-    rounds: tuple[int, ...] = ()
-    inner: int = 1
-    cache: str = "warm"
-    method: str = "wall"
-    first: float = math.nan
-    status: str = "ok"
-    reason: str = ""
-
-    @property
-    def time(self) -> float:
-        """Median [s]; infinite without samples."""
-        return median(self.times) if self.times else math.inf
-
-    @property
-    def spread(self) -> float:
-        """Half the interquartile range over the median."""
-        return relative_spread(self.times)
 
 
 @dataclass(slots=True)
@@ -101,10 +96,37 @@ class _Run:
     timer: Timer | None
     inner: int = 1
     first: float = math.nan
-    times: list[float] = field(default_factory=list)
-    rounds: list[int] = field(default_factory=list)
+    taken: list[tuple[int, float, int]] = field(default_factory=list)
+    """(round, [s] per call, involuntary context switches meanwhile)."""
     status: str = "ok"
     reason: str = ""
+
+    @property
+    def clean(self) -> int:
+        """Number of samples that nothing disturbed."""
+        return sum(not switches for _, _, switches in self.taken)
+
+    @property
+    def kept(self) -> list[tuple[int, float, int]]:
+        """The undisturbed samples; where they are too few, the least disturbed third."""
+        most = 0
+        if self.clean < CLEAN and self.taken:
+            ordered = sorted(switches for _, _, switches in self.taken)
+            most = ordered[min(max(CLEAN, len(ordered) // 3), len(ordered)) - 1]
+        return [sample for sample in self.taken if sample[2] <= most]
+
+    @property
+    def times(self) -> list[float]:
+        """Times that count."""
+        return [time for _, time, _ in self.kept]
+
+    def prepare(self) -> None:
+        """An untimed call after another candidate has run: wakes the threads of this one's pool,
+        gives those of the other one time to fall asleep, and warms the code (not the data)."""
+        if self.taken and self.taken[-1][1] > PREPARED:
+            return
+        with contextlib.suppress(Exception):  # the timed call will say
+            self.call(*self.cursor.take(self.arguments, 1)[0])
 
     def sample(self) -> float:
         """Seconds per call over `inner` calls, each with the next argument set."""
@@ -123,22 +145,32 @@ class _Run:
 
     def guarded(self, round_: int) -> None:
         """One sample kept; a failure ends this candidate, not the measurement."""
+        before = _switches()
         try:
-            self.times.append(self.sample())
-            self.rounds.append(round_)
+            time = self.sample()
         except Exception as error:
             self.fail(error)
+            return
+        switches = _switches() - before if self.timer is None else 0
+        self.taken.append((round_, time, switches))
 
     def samples(self, cache: str = "warm", method: str = "wall") -> Samples:
         """What was measured so far."""
+        kept = self.kept
         return Samples(
-            tuple(self.times), tuple(self.rounds), self.inner, cache, method,
-            self.first, self.status, self.reason,
+            tuple(time for _, time, _ in kept), tuple(round_ for round_, _, _ in kept),
+            self.inner, cache, method, self.first, self.status, self.reason,
+            len(self.taken) - len(kept),
         )  # fmt: skip
 
     def fail(self, error: Exception) -> None:
         """Remember how it failed."""
         self.status, self.reason = classify(error)
+
+
+def _switches() -> int:
+    """Involuntary context switches of this process so far; 0 where the system does not count."""
+    return int(_usage(_SELF).ru_nivcsw) if _usage is not None else 0
 
 
 def _repeat(call: Candidate, turn: Sequence[tuple[Any, ...]]) -> None:
@@ -182,7 +214,8 @@ def measure(
         budget: [s] for all rounds together, after the warm-up. Each candidate gets one sample,
             however long it takes, and `min_samples` where the budget allows. Rounds end early
             when the fastest one is known beyond the noise.
-        min_samples, max_samples: samples per candidate.
+        min_samples, max_samples: undisturbed samples per candidate. Up to three times as many
+            rounds are run for them, where the budget allows.
         seed: of the order within the rounds.
         progress: called with (rounds done, rounds wanted).
 
@@ -226,8 +259,11 @@ def _rounds(
 ) -> None:
     order = random.Random(seed)
     started = last = _clock()
-    for round_ in range(max_samples):
-        active = [run for run in runs.values() if run.status == "ok" and not _resting(run, runs)]
+    for round_ in range(MOST_ROUNDS * max_samples):
+        active = [
+            run for run in runs.values()
+            if run.status == "ok" and run.clean < max_samples and not _resting(run, runs)
+        ]  # fmt: skip
         now = _clock()
         # Out of time when a round like the last one would end late.
         if not active or (round_ and now + (now - last) - started > budget * 1e9):
@@ -235,12 +271,14 @@ def _rounds(
         last = now
         order.shuffle(active)
         for run in active:
+            if len(active) > 1:
+                run.prepare()
             if flush is not None:
                 flush()
             run.guarded(round_)
-        if progress is not None:
-            progress(round_ + 1, max_samples)
         done = round_ + 1
+        if progress is not None:
+            progress(min(done, max_samples), max_samples)
         if done >= max(min_samples, SETTLED_ROUNDS) and done % 5 == 0 and _settled(active):
             return
 
@@ -301,7 +339,7 @@ def _warm_up(run: _Run, flush: Callable[[], Any] | None) -> None:
 
 def _resting(run: _Run, runs: Mapping[str, _Run]) -> bool:
     """Clearly too slow to win: its time is better spent on the others."""
-    if len(run.times) < MIN_SAMPLES:
+    if len(run.taken) < MIN_SAMPLES:
         return False
     best = min(median(r.times) for r in runs.values() if r.times)
     return min(run.times) > SLOW * best
@@ -315,100 +353,9 @@ def _settled(active: Sequence[_Run]) -> bool:
     best = min(timed, key=lambda s: s.time)
     others = [s for s in timed if s is not best]
     tight = best.spread < 0.02 or len(best.times) >= 3 * SETTLED_ROUNDS
+    if len(best.times) < SETTLED_ROUNDS:
+        return False
     return tight and all(significantly_faster(best, other) for other in others)
-
-
-# --- comparing ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """How much longer b takes than a.
-
-    Attributes:
-        ratio: median of time(b) / time(a), paired by round where there are rounds in common.
-        low, high: confidence interval of that median.
-        pairs: number of ratios.
-        confidence: of the interval, as reached: at least what was asked, or less when there are
-            too few pairs for it.
-    """
-
-    ratio: float
-    low: float
-    high: float
-    pairs: int
-    confidence: float
-
-
-def compare(a: Samples, b: Samples, confidence: float = 0.95) -> Comparison:
-    """The ratio time(b) / time(a) with a distribution-free confidence interval.
-
-    The interval's ends are order statistics of the paired ratios (the sign test, inverted): no
-    assumption about the noise, no random numbers, so the same samples give the same answer.
-    A side without samples counts as infinitely slow.
-    """
-    if not a.times or not b.times:
-        ratio = math.inf if a.times else (0.0 if b.times else 1.0)
-        return Comparison(ratio, ratio, ratio, 0, 1.0)
-    partner = dict(zip(b.rounds, b.times, strict=True))
-    ratios = sorted(
-        partner[r] / t if t > 0 else math.inf
-        for r, t in zip(a.rounds, a.times, strict=True)
-        if r in partner
-    )
-    if not ratios:
-        ratio = b.time / a.time if a.time > 0 else math.inf
-        return Comparison(ratio, 0.0, math.inf, 0, 1.0)
-    rank, reached = _interval(len(ratios), confidence)
-    return Comparison(quantile(ratios, 0.5), ratios[rank], ratios[-1 - rank], len(ratios), reached)
-
-
-def _interval(count: int, confidence: float) -> tuple[int, float]:
-    """(rank k, its confidence): the median lies between the k-th smallest and k-th largest.
-
-    P(median outside) = 2 P(Binomial(count, 1/2) <= k).
-    """
-    outside, rank, reached = 0.0, 0, 1.0 - 2.0 ** (1 - count)
-    for k in range((count + 1) // 2):
-        outside += 2 * math.comb(count, k) / 2.0**count
-        if 1 - outside < confidence:
-            break
-        rank, reached = k, 1 - outside
-    return rank, reached
-
-
-def significantly_faster(
-    a: Samples, b: Samples, confidence: float = 0.95, margin: float = 0.02
-) -> bool:
-    """Whether a beats b beyond the noise.
-
-    True when the whole confidence interval of time(b) / time(a) lies above 1 and the median ratio
-    is at least 1 + margin. Too few pairs to reach the confidence (fewer than 6 for 0.95) is a tie,
-    unless a is more than twice as fast in every pair.
-    """
-    result = compare(a, b, confidence)
-    if result.pairs and result.confidence < confidence:
-        return result.low > 2.0
-    return result.low > 1.0 and result.ratio >= 1.0 + margin
-
-
-def fastest(
-    samples: Mapping[str, Samples], order: Sequence[str] = (), confidence: float = 0.95
-) -> str | None:
-    """The fastest candidate; among those it does not beat beyond the noise, the first in `order`.
-
-    `order` lists names from the safest on; names that are missing come last, in mapping order.
-    None when nothing was timed.
-    """
-    timed = {name: s for name, s in samples.items() if s.status == "ok" and s.times}
-    if not timed:
-        return None
-    best = min(timed, key=lambda name: timed[name].time)
-    ranks = {name: i for i, name in enumerate([*order, *(n for n in timed if n not in order)])}
-    ties = [
-        n for n in timed if n == best or not significantly_faster(timed[best], timed[n], confidence)
-    ]
-    return min(ties, key=lambda name: ranks[name])
 
 
 # --- cold caches -------------------------------------------------------------------------------
