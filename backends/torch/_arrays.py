@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,15 @@ class TorchFamily:
         if kind not in _PLAIN:
             return None
         return _host_key if _host_only() else _device_key
+
+    def matcher(self, tensors: Sequence[Any]) -> Callable[..., bool] | None:
+        """One quick check whether tensors have the keys that these have; None where there is none.
+
+        It may say no to tensors whose keys are equal, never yes to others.
+        """
+        from portable.backends.torch._match import matcher
+
+        return matcher(tensors)
 
     def spec(self, t: Any) -> TensorSpec:
         """Shape, dtype and strides; traced tensors count as contiguous.

@@ -113,3 +113,30 @@ def test_subclasses_stay_in_torch():
     result = portable.matmul(fake, fake.T)
     assert type(result) is type(fake)
     assert tuple(result.shape) == (3, 3)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # torch's own use
+def test_a_matcher_says_yes_only_to_equal_keys():
+    a, b = torch.zeros(4, 6), torch.zeros(6, 8).T
+    matches = FAMILY.matcher((a, b))
+    assert matches is not None
+    assert matches(torch.ones(4, 6), torch.ones(6, 8).T)
+    wanting = torch.zeros(4, 6, requires_grad=True)
+    for other in (a.T, a.double(), torch.zeros(5, 6), torch.zeros(4, 12)[:, ::2], wanting, 1.0):
+        assert not matches(other, b)
+    assert not matches(a, b.contiguous())
+    with torch.autocast("cpu"):
+        assert not matches(a, b)
+    with torch.autograd.forward_ad.dual_level():
+        assert not matches(torch.autograd.forward_ad.make_dual(a, a), b)
+    torch.func.vmap(lambda t: _no_match(matches, t, b))(torch.zeros(3, 4, 6))
+    assert FAMILY.matcher((wanting, b)) is None
+    with torch.no_grad():
+        silent = FAMILY.matcher((wanting, b))
+        assert silent(wanting, b)
+    assert not silent(wanting, b)
+
+
+def _no_match(matches, tensor, b):
+    assert not matches(tensor, b)
+    return tensor
