@@ -1,7 +1,9 @@
-"""What a conformance run found: counts, failures, refusals."""
+"""What a conformance run found: counts by level, op and check, failures, refusals, the badge."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,19 +12,48 @@ from typing import Any
 from portable.text import table
 
 PASSED, FAILED, REFUSED = "passed", "failed", "refused"
+LEVELS = ("core", "full", "hostile")
+
+CHECKS = {
+    "contract": "keeps the protocol of portable.backend: names, reasons, configs, array types",
+    "compile": "builds what it says it can",
+    "exception": "runs without raising",
+    "bound": "every element within the op's error bound of the float64 reference",
+    "late": "the result is complete when the call returns",
+    "unwritten": "every element of the result is written",
+    "outside": "no byte outside of the result is written",
+    "inputs": "inputs, and the memory between and around their elements, stay as they were",
+    "aliasing": "the result owns its memory; one array may be given twice",
+    "reuse": "a later call does not change an earlier result",
+    "determinism": "the same input gives the same bits, unless DETERMINISTIC = False",
+    "stale": "new data through the same kernel gives new results",
+    "configs": "every config that is offered builds and is right",
+    "alignment": "arrays that start at any element",
+    "read-only": "inputs that must not be written",
+    "far": "elements more than 2^31 elements apart",
+    "threads": "calls from several threads at once",
+    "streams": "work goes to the caller's current stream",
+    "wait": "synchronize() waits for all the work of a call",
+    "timers": "clocks and checkers stay what they are",
+    "dispatch": "portable.<op> under using(backend=...) runs this backend, once",
+    "delegation": "kernels do not call other backends",
+    "coverage": "runs at least one case of every op it lists",
+}
+"""What is checked, in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One case, dtype and device.
+    """One case or probe in one dtype on one device.
 
     Attributes:
         op: the op.
-        case: name of the case.
+        case: name of the case, or "probe: <check>".
         dtype: dtype of the first operand.
         candidate: backend and runtime.
+        level: "core", "full" or "hostile".
         status: "passed", "failed" or "refused".
-        check: which check failed: "bound", "inputs", "stale", "determinism", "exception".
+        check: which of CHECKS failed.
         reasons: what is wrong, or why it is refused.
     """
 
@@ -33,6 +64,7 @@ class Outcome:
     status: str
     check: str = ""
     reasons: tuple[str, ...] = ()
+    level: str = "core"
 
 
 @dataclass(slots=True)
@@ -42,8 +74,8 @@ class Result:
     Attributes:
         backend: name of the backend.
         level: level asked for.
-        outcomes: one per op, case, dtype and device.
-        versions: of the backend's libraries and drivers.
+        outcomes: one per op, case or probe, dtype and device.
+        versions: of portable, its plugin API, and the backend's libraries and drivers.
     """
 
     backend: str
@@ -61,6 +93,19 @@ class Result:
         """Whether something ran and nothing failed: an empty backend does not pass."""
         return not self.failures and any(o.status == PASSED for o in self.outcomes)
 
+    @property
+    def reached(self) -> str:
+        """The highest level at which it and all below hold; "" for none."""
+        if not any(o.status == PASSED for o in self.outcomes):
+            return ""
+        broken = {o.level for o in self.failures}
+        reached = ""
+        for name in LEVELS[: LEVELS.index(self.level) + 1]:
+            if name in broken:
+                break
+            reached = name
+        return reached
+
     def counts(self) -> dict[tuple[str, str, str], Counter[str]]:
         """Statuses by (candidate, op, dtype)."""
         found: dict[tuple[str, str, str], Counter[str]] = {}
@@ -68,33 +113,48 @@ class Result:
             found.setdefault((o.candidate, o.op, o.dtype), Counter())[o.status] += 1
         return found
 
+    def by_level(self) -> dict[str, dict[str, int]]:
+        """Statuses by level."""
+        wanted = LEVELS[: LEVELS.index(self.level) + 1]
+        return {name: self._statuses(o for o in self.outcomes if o.level == name)
+                for name in wanted}  # fmt: skip
+
     def total(self, status: str) -> int:
         """Number of outcomes with a status."""
         return sum(1 for o in self.outcomes if o.status == status)
 
+    @staticmethod
+    def _statuses(outcomes: Iterable[Outcome]) -> dict[str, int]:
+        found = Counter(o.status for o in outcomes)
+        return {s: found[s] for s in _ORDER}
+
     def _refusals(self) -> set[str]:
-        return {r for o in self.outcomes if o.status == REFUSED for r in o.reasons}
+        cases = (o for o in self.outcomes if not o.case.startswith("probe:"))
+        return {r for o in cases if o.status == REFUSED for r in o.reasons}
 
     def to_json(self) -> dict[str, Any]:
-        """The badge: level, counts, versions, failures, reasons of refusals."""
-        return {
-            "format": 1,
+        """The badge: levels, counts, versions, failures, reasons of refusals, and a digest."""
+        badge: dict[str, Any] = {
+            "format": 2,
             "backend": self.backend,
             "level": self.level,
+            "level_reached": self.reached,
             "conforms": self.passed,
             "versions": self.versions,
-            "totals": {s: self.total(s) for s in (PASSED, FAILED, REFUSED)},
+            "totals": self._statuses(self.outcomes),
+            "levels": self.by_level(),
             "counts": [
                 {"candidate": c, "op": op, "dtype": dtype, **counts}
                 for (c, op, dtype), counts in sorted(self.counts().items())
             ],
             "failures": [
                 {"op": o.op, "case": o.case, "dtype": o.dtype, "candidate": o.candidate,
-                 "check": o.check, "reasons": list(o.reasons)}
+                 "level": o.level, "check": o.check, "reasons": list(o.reasons)}
                 for o in self.failures
             ],
             "refusals": sorted(self._refusals()),
         }  # fmt: skip
+        return {**badge, "digest": digest(badge)}
 
     def __str__(self) -> str:
         rows = [
@@ -112,6 +172,13 @@ class Result:
         totals = ", ".join(f"{self.total(s)} {s}" for s in _ORDER)
         lines.append(f"{self.backend} {verdict} at level {self.level}: {totals}")
         return "\n".join(lines)
+
+
+def digest(badge: dict[str, Any]) -> str:
+    """SHA-256 over a badge without its digest: shows an edit by mistake, proves no origin."""
+    plain = {k: v for k, v in badge.items() if k != "digest"}
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 _ORDER = (PASSED, FAILED, REFUSED)

@@ -12,12 +12,13 @@ from tests.fakes import Fake, right_matmul
 
 @dataclass(frozen=True)
 class Wrong:
-    """What is wrong, in which op, and which conformance check must say so."""
+    """What is wrong, in which op, which conformance check must say so first, and at which level."""
 
     name: str
     op: str
     implementation: Any
     check: str
+    level: str = "core"
 
 
 def _softmax(x, axis):
@@ -139,7 +140,7 @@ def wrong_dtype(problem, a, b):
 
 def swallows_nan(problem, a, b):
     """Cleans NaN and infinity away."""
-    return np.nan_to_num(right_matmul(problem, a, b))
+    return np.asarray(np.nan_to_num(right_matmul(problem, a, b)))
 
 
 def raises(problem, a, b):
@@ -171,21 +172,30 @@ def causal_to_the_start(problem, q, k, v, *mask):
     return (p @ v64).astype(q.dtype)
 
 
+def one_column(problem, a, b):
+    """Right but for one column of a wide result, which is read from an unset register."""
+    y = right_matmul(problem, a, b)
+    if y.ndim > 1 and y.shape[-1] > 200:
+        y[..., -1] = 0
+    return y
+
+
 WRONG = [
     Wrong("low precision", "matmul", Fake(low_precision), "bound"),
     Wrong("half accumulator", "matmul", Fake(half_accumulator), "bound"),
-    Wrong("unwritten tail", "matmul", Fake(unwritten_tail), "bound"),
+    Wrong("unwritten tail", "matmul", Fake(unwritten_tail), "unwritten"),
     Wrong("wrong axis", "softmax", Fake(wrong_axis), "bound"),
     Wrong("ignored strides", "matmul", Fake(ignored_strides), "bound"),
     Wrong("cached output", "matmul", Fake(CachedOutput()), "stale"),
     Wrong("dropped last k", "matmul", Fake(dropped_last_k), "bound"),
     Wrong("writes its input", "matmul", Fake(writes_its_input), "inputs"),
     Wrong("random bits", "matmul", Fake(random_bits), "determinism"),
-    Wrong("naive softmax", "softmax", Fake(naive_softmax), "bound"),
+    Wrong("naive softmax", "softmax", Fake(naive_softmax), "bound", "hostile"),
     Wrong("no epsilon", "rms_norm", Fake(no_epsilon), "bound"),
-    Wrong("one-pass variance", "layer_norm", Fake(one_pass_variance), "bound"),
+    Wrong("one-pass variance", "layer_norm", Fake(one_pass_variance), "bound", "hostile"),
     Wrong("wrong dtype", "matmul", Fake(wrong_dtype), "bound"),
-    Wrong("swallows NaN", "matmul", Fake(swallows_nan), "bound"),
+    Wrong("swallows NaN", "matmul", Fake(swallows_nan), "bound", "hostile"),
     Wrong("raises", "matmul", Fake(raises), "exception"),
     Wrong("causal to the start", "attention", Fake(causal_to_the_start), "bound"),
+    Wrong("one column", "matmul", Fake(one_column), "bound", "full"),
 ]
