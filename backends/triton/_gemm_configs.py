@@ -17,7 +17,10 @@ def configs(problem: Problem, product: Product, target: Target) -> Sequence[Conf
     """Vector kernels for one row, descriptors where TMA applies, tiles always."""
     shape, itemsize = product.shape, problem.tensors[0].itemsize
     precision = input_precision(problem, target)
-    tiles = candidates(shape, problem.dtype, itemsize, precision, target)
+    tiles = candidates(
+        shape, problem.dtype, itemsize, precision, target,
+        light=product.residual is None, aligned=aligned(product, itemsize),
+    )  # fmt: skip
     if shape.m == 1:
         vectors = vector_configs(shape, itemsize, target)
         return vectors if problem.dtype in ("int8", "uint8") else [*vectors, *tiles[:2]]
@@ -34,3 +37,14 @@ def configs(problem: Problem, product: Product, target: Target) -> Sequence[Conf
             )  # fmt: skip
     large = shape.m * shape.n >= 128 * 128 * (target.units or 100)
     return [*described, *tiles] if large else [*tiles, *described]
+
+
+def aligned(product: Product, itemsize: int) -> bool:
+    """Whether both operands can be loaded 16 bytes at a time."""
+    unit = max(1, 16 // itemsize)
+    for _, (s0, s1, row, column) in (product.a, product.b):
+        if 1 not in (row, column) or any(s % unit for s in (s0, s1)):
+            return False
+        if min(row, column) == 1 and max(row, column) % unit:
+            return False
+    return True

@@ -20,7 +20,7 @@ Tile = tuple[int, int, int, int, int]
 _HOPPER: list[Tile] = [
     (128, 256, 64, 8, 3), (128, 128, 64, 8, 4), (256, 128, 64, 8, 3), (128, 128, 64, 4, 3),
     (64, 256, 64, 4, 3), (128, 64, 64, 4, 4), (64, 128, 64, 4, 4), (64, 64, 64, 4, 4),
-    (64, 64, 128, 4, 3), (16, 128, 128, 4, 3), (16, 64, 128, 4, 4), (32, 64, 128, 4, 3),
+    (64, 64, 128, 4, 3), (16, 128, 64, 4, 4), (16, 64, 128, 4, 4), (32, 64, 128, 4, 3),
 ]  # fmt: skip
 _AMPERE: list[Tile] = [
     (128, 256, 32, 8, 3), (128, 128, 64, 8, 3), (128, 128, 32, 4, 4), (256, 64, 32, 4, 3),
@@ -31,6 +31,11 @@ _CDNA: list[Tile] = [
     (256, 256, 32, 8, 2), (256, 128, 32, 8, 2), (128, 128, 64, 8, 2), (128, 128, 32, 4, 2),
     (128, 64, 64, 4, 2), (64, 128, 64, 4, 2), (64, 64, 64, 4, 2), (32, 64, 64, 4, 2),
     (16, 64, 128, 4, 2), (16, 32, 256, 2, 2), (64, 64, 32, 2, 2),
+]  # fmt: skip
+_CDNA4: list[Tile] = [
+    (256, 128, 64, 8, 2), (128, 128, 64, 8, 2), (128, 128, 64, 4, 2), (128, 256, 64, 8, 2),
+    (128, 64, 64, 4, 2), (64, 128, 64, 4, 2), (64, 64, 128, 4, 2), (32, 64, 128, 4, 2),
+    (16, 64, 128, 4, 2), (16, 32, 256, 2, 2), (64, 64, 64, 2, 2),
 ]  # fmt: skip
 _RDNA: list[Tile] = [
     (128, 128, 32, 8, 2), (128, 64, 32, 4, 2), (64, 128, 32, 4, 2), (64, 64, 64, 4, 2),
@@ -66,6 +71,8 @@ def tiles_for(dtype: str, precision: str, target: Target) -> list[Tile]:
     if dtype == "float32" and (precision == "ieee" or target.rdna) and not target.cdna:
         return _FMA32
     tiles = _CDNA if target.cdna else _RDNA if target.rdna else _AMPERE
+    if target.arch == "gfx950":
+        tiles = _CDNA4
     if target.capability in (90, 100, 103, 110):
         tiles = _HOPPER
     if dtype == "float32":  # twice the bytes a tile: half the depth
@@ -84,18 +91,40 @@ def shared_bytes(tile: Tile, itemsize: int, target: Target) -> int:
     return (block_m + block_n) * block_k * itemsize * buffers
 
 
+ACCUMULATORS = 64
+"""Accumulators a lane can hold (of 255 registers) while an epilogue loads a residual, or while
+operands that are not aligned are loaded element by element."""
+
+
 def candidates(
-    shape: Shape, dtype: str, itemsize: int, precision: str, target: Target, most: int = 12
+    shape: Shape,
+    dtype: str,
+    itemsize: int,
+    precision: str,
+    target: Target,
+    *,
+    light: bool = True,
+    aligned: bool = True,
+    most: int = 12,
 ) -> list[Config]:
-    """Tile configs that fit the target, ordered by an estimate of their time."""
+    """Tile configs that fit the target, ordered by an estimate of their time.
+
+    `light`: the epilogue loads nothing of the result's size. `aligned`: rows of the operands
+    start at multiples of 16 bytes; if not, loads are narrow and tiles must be small.
+    """
     found: list[Any] = []
     for tile in tiles_for(dtype, precision, target):
-        block_m, block_n = tile[:2]
+        block_m, block_n, block_k, num_warps, stages = tile
+        if not aligned:
+            tile = (block_m, block_n, min(block_k, 32), num_warps, min(stages, 2))
         if shared_bytes(tile, itemsize, target) > target.shared:
             continue
-        if block_m > max(16, next_power_of_2(shape.m)) or block_n > max(
-            16, next_power_of_2(shape.n)
-        ):
+        most_n, most_m = (max(16, next_power_of_2(extent)) for extent in (shape.n, shape.m))
+        if block_m > most_m or block_n > most_n:
+            continue
+        lanes = num_warps * target.warp
+        room = lanes * (ACCUMULATORS if aligned else ACCUMULATORS // 2)
+        if not (light and aligned) and block_m * block_n > room:
             continue
         for split_k in split_choices(shape, tile, target):
             found.append((estimate(shape, tile, split_k, target), tile, split_k))
@@ -103,7 +132,8 @@ def candidates(
         small = min(tiles_for(dtype, precision, target), key=lambda t: t[0] * t[1])
         found = [(0.0, small, 1)]
     found.sort(key=lambda item: item[0])
-    return [_config(tile, split_k) for _, tile, split_k in found[:most]]
+    configs: list[Config] = [_config(tile, split_k) for _, tile, split_k in found]
+    return [c for i, c in enumerate(configs) if c not in configs[:i]][:most]
 
 
 def _config(tile: Tile, split_k: int) -> dict[str, int | str | bool]:

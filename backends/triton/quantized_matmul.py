@@ -48,7 +48,9 @@ def configs(problem: Problem, device: Device) -> Sequence[Config]:
     (m, k), (_, n) = problem["a"].shape, problem["b"].shape
     kind = form(problem, target)
     dtype = "float16" if kind == "half" else problem.dtype
-    found = candidates(Shape(1, m, n, k), dtype, 2 if kind == "half" else 1, "ieee", target, 24)
+    found = candidates(
+        Shape(1, m, n, k), dtype, 2 if kind == "half" else 1, "ieee", target, most=24
+    )
     whole = [_fitted(c, problem) for c in found if c["split_k"] == 1]
     unique = [c for i, c in enumerate(whole) if c not in whole[:i]]
     return sorted(unique, key=lambda c: within(problem, int(c["block_k"])) == "element")[:8]

@@ -1,0 +1,149 @@
+"""A report as a terminal table, Markdown, or plain data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from portable.crosscompile.compare import Difference
+from portable.crosscompile.facts import Row
+from portable.crosscompile.judge import ASSUMPTIONS
+from portable.crosscompile.run import Report
+
+HEADERS = (
+    "target", "backend", "op", "problem", "kernel", "config", "builds", "s", "registers", "spill B",
+    "stack B", "shared B", "matrix instructions", "load bits", "binary B", "occupancy",
+    "roof share (est.)", "findings",
+)  # fmt: skip
+
+
+def cells(row: Row) -> list[str]:
+    """One text per header."""
+    unit, built = row.unit, row.built
+    if not built.ok:
+        rest = [built.status, f"{built.seconds:.1f}", *[""] * 9]
+        findings = built.message
+    else:
+        occupancy = "" if row.occupancy is None else f"{row.occupancy:.0%} ({_by(row.limited_by)})"
+        share = "" if row.roof_share is None else f"{row.roof_share:.0%}"
+        spill = f"{built.spills} registers" if built.spills else str(built.spill_bytes)
+        rest = [
+            "yes", f"{built.seconds:.1f}", _registers(row), spill, str(built.stack),
+            str(built.shared), matrix_text(row), loads_text(built.loads), str(built.binary_size),
+            occupancy, share,
+        ]  # fmt: skip
+        findings = "; ".join(finding.text for finding in row.findings)
+    return [
+        row.target.name, unit.backend, unit.op, unit.label, unit.kernel, config_text(unit.config),
+        *rest, findings,
+    ]  # fmt: skip
+
+
+def _by(limited_by: Sequence[str]) -> str:
+    return ", ".join(limited_by).replace("_", " ")
+
+
+def _registers(row: Row) -> str:
+    built = row.built
+    return (
+        f"{built.registers}+{built.accumulators}a" if built.accumulators else str(built.registers)
+    )
+
+
+def matrix_text(row: Row) -> str:
+    """The matrix instructions, or that there are none where the target has them."""
+    if row.built.matrix:
+        return ", ".join(f"{name} x{count}" for name, count in row.built.matrix.items())
+    missing = any(finding.kind == "no-matrix-unit" for finding in row.findings)
+    return "none, and the target has them" if missing else "-"
+
+
+def loads_text(loads: Mapping[str, int]) -> str:
+    """ "128 x4, 16 x1": width in bits and count in the text, the widest first."""
+    order = sorted(loads.items(), key=lambda item: -int(item[0]) if item[0].isdigit() else -999)
+    return ", ".join(f"{width} x{count}" for width, count in order)
+
+
+def config_text(config: Mapping[str, Any]) -> str:
+    """ "128x256x64 split 1 w8 s3" for tiles, "name value" for the rest."""
+    left = dict(config)
+    sizes = [str(left.pop(f"block_{axis}")) for axis in "mnk" if f"block_{axis}" in left]
+    parts = [str(left.pop("variant", "")), "x".join(sizes)]
+    short = {"num_warps": "w", "num_stages": "s"}
+    for name, value in left.items():
+        if name != "group_m" and (name, value) != ("split_k", 1):
+            parts.append(f"{short[name]}{value}" if name in short else f"{name} {value}")
+    return " ".join(filter(None, parts))
+
+
+def markdown(report: Report, note: str = "") -> str:
+    """The whole table with totals and assumptions."""
+    lines = [note, "", summary(report), ""] if note else [summary(report), ""]
+    lines += ["| " + " | ".join(HEADERS) + " |", "|" + "---|" * len(HEADERS)]
+    for row in report.rows:
+        lines.append("| " + " | ".join(_escaped(text) for text in cells(row)) + " |")
+    lines += ["", ASSUMPTIONS, "", "Not tried:", ""]
+    lines += [f"- {_escaped(text)}" for text in report.skipped] or ["- nothing"]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def summary(report: Report) -> str:
+    """Counts in one sentence, with the compilers."""
+    rows = report.rows
+    ok = sum(row.built.ok for row in rows)
+    kinds: dict[str, int] = {}
+    for row in rows:
+        for kind in {finding.kind for finding in row.findings}:
+            kinds[kind] = kinds.get(kind, 0) + 1
+    found = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
+    made = "; ".join(
+        f"{name}: " + ", ".join(f"{k} {v}" for k, v in versions.items())
+        for name, versions in report.versions.items()
+    )
+    return f"{len(rows)} builds, {ok} without error. Rows with findings: {found}. {made}"
+
+
+def table(report: Report, all_columns: bool = False) -> Any:
+    """A rich table: the columns one needs first, findings last."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    wanted = HEADERS if all_columns else (
+        "target", "op", "problem", "kernel", "builds", "registers", "spill B", "shared B",
+        "matrix instructions", "occupancy", "findings",
+    )  # fmt: skip
+    shown = Table(*wanted, box=None)
+    for row in report.rows:
+        named = dict(zip(HEADERS, cells(row), strict=True))
+        worst = max((finding.cost for finding in row.findings), default=1.0)
+        style = "red" if worst >= 100 else "yellow" if worst >= 1.5 else ""
+        shown.add_row(*(escape(named[name]) for name in wanted), style=style)
+    return shown
+
+
+def differences(found: Iterable[Difference], first: str, second: str) -> Any:
+    """A rich table of a porting diff."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    shown = Table("op", "problem", "kernel", "", title=f"{first} -> {second}", box=None)
+    for item in found:
+        shown.add_row(*map(escape, (item.op, item.label, item.kernel, item.text)))
+    return shown
+
+
+def write_json(report: Report, path: Path) -> None:
+    """All rows as data, logs included."""
+    data = {
+        "rows": [row.to_json() for row in report.rows],
+        "skipped": list(report.skipped),
+        "compilers": report.versions,
+        "assumptions": ASSUMPTIONS,
+    }
+    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
