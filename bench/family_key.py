@@ -2,7 +2,8 @@
 
 python -m bench.family_key
 
-Prints the best of many rounds [ns]: one key, and a look-up of two keys in a dictionary of plans.
+Prints the best of many rounds [ns]: one key, a look-up of two keys in a dictionary of plans, and
+where the family has one the check of both at once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from portable import registry
 from portable.arrays import KEYS
 
 CALLS, ROUNDS = 50_000, 15
@@ -31,6 +33,11 @@ def row(label: str, array: Any) -> None:
     plans = {(key(array), key(array)): 0}
     one = nanoseconds(lambda: key(array))
     two = nanoseconds(lambda: plans[key(array), key(array)])
+    matcher = getattr(registry.family_of_type(type(array)), "matcher", None)
+    matches = matcher((array, array)) if matcher else None
+    if matches:
+        quick = nanoseconds(lambda: matches(array, array))
+        print(f"{label:24} one check of both {quick:6.0f} ns")
     print(f"{label:24} one key {one:6.0f} ns   two keys and the look-up {two:6.0f} ns")
 
 

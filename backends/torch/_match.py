@@ -27,7 +27,7 @@ def matcher(tensors: Sequence[Any]) -> Matcher | None:
         return None
     if any(t.layout != torch.strided or t.is_nested for t in tensors):
         return None
-    check = _check(tensors)
+    check = _check(tensors) if _distinct(tensors) else _check_each(tensors)
     if not check(*tensors) or forward_ad._current_level >= 0:
         return None
     if not any(t.requires_grad for t in tensors):
@@ -48,6 +48,19 @@ def _check(tensors: Sequence[Any]) -> Matcher:
         dynamic_dims_strides=[list(t.stride()) for t in tensors],
     ).check
     return found
+
+
+def _distinct(tensors: Sequence[Any]) -> bool:
+    return len({id(t) for t in tensors}) == len(tensors)
+
+
+def _check_each(tensors: Sequence[Any]) -> Matcher:
+    """A guard says no to a tensor that is given twice: one guard for each."""
+    checks = [_check([t]) for t in tensors]
+    if len(checks) == 2:
+        first, second = checks
+        return lambda a, b: first(a) and second(b)
+    return lambda *given: all(check(t) for check, t in zip(checks, given, strict=True))
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[misc]

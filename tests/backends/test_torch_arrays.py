@@ -121,6 +121,9 @@ def test_a_matcher_says_yes_only_to_equal_keys():
     matches = FAMILY.matcher((a, b))
     assert matches is not None
     assert matches(torch.ones(4, 6), torch.ones(6, 8).T)
+    twice = FAMILY.matcher((a, a))
+    assert twice(a, a)
+    assert not twice(a, b)
     wanting = torch.zeros(4, 6, requires_grad=True)
     for other in (a.T, a.double(), torch.zeros(5, 6), torch.zeros(4, 12)[:, ::2], wanting, 1.0):
         assert not matches(other, b)
