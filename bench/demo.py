@@ -15,6 +15,7 @@ import time
 from collections import Counter
 
 from rich.console import Console
+from rich.markup import escape
 
 from portable import benching, calibrate, contest, registry
 from portable.cli import doctor
@@ -27,7 +28,12 @@ def main() -> None:
     """Run it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--share", type=float, default=0.8, help="share of the time to cover")
-    parser.add_argument("--limit", type=int, default=16, help="problems per workload at the most")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=12,
+        help="problems per workload at the most, and one of every other op",
+    )
     parser.add_argument("--budget", type=float, default=1.2, help="seconds of timing a problem")
     parser.add_argument("--html", default="report.html")
     parser.add_argument("--records", default="records.jsonl")
@@ -48,10 +54,10 @@ def main() -> None:
     for name, bench in benches.items():
         console.print(benching.table(name, bench), soft_wrap=True)
     console.rule("4. what was chosen")
-    console.print(verdict(benches.values()))
+    console.print(escape(verdict(benches.values())))
     console.rule("5. the report")
     benching.write(wish.records, benches.values())
-    benching.write_html(wish.html, benches)
+    benching.write_html(wish.html, list(benches.values()))
     console.print(f"{wish.html} and {wish.records} are written; {time.monotonic() - start:.0f} s")
 
 

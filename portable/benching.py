@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from portable import contest as contests
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from portable.records import Record
+    from portable.workloads import Selection, Weighted
 
 Progress = Callable[[int, int, str], None]
 
@@ -48,12 +49,14 @@ class WorkloadBench:
         covered: share of the workload's roofline time that the measured problems stand for.
         unmapped: ops of the workload that `portable` does not have, with their share.
         problems: the measured ones, by share.
+        unit: what one unit of the weights is.
     """
 
     name: str
     covered: float
     unmapped: dict[str, float]
     problems: list[Benched] = field(default_factory=list)
+    unit: str = ""
 
 
 def bench(
@@ -80,14 +83,20 @@ def bench(
         registry.op(name)
     for name in backends or ():
         registry.backend(name.partition("[")[0])
-    chosen = {}
+    chosen, units = {}, {}
     for name in names:
         loaded = workloads.load(name)
-        chosen[name] = workloads.select(loaded, share=share, limit=limit, scale=scale, ops=ops)
+        units[name] = loaded.weight_unit
+        chosen[name] = _with_every_op(
+            workloads.select(loaded, share=share, limit=limit, scale=scale, ops=ops),
+            workloads.problems(loaded, scale) if ops is None else [],
+        )
     total = sum(len(s.problems) for s in chosen.values())
     done, found = 0, {}
     for name, selection in chosen.items():
-        found[name] = here = WorkloadBench(name, selection.share, dict(selection.unmapped))
+        found[name] = here = WorkloadBench(
+            name, selection.share, dict(selection.unmapped), unit=units[name]
+        )
         for entry in selection.problems:
             if progress is not None:
                 progress(done, total, f"{name}: {entry.note or entry.problem.op}")
@@ -107,6 +116,18 @@ def bench(
     return found
 
 
+def _with_every_op(selection: Selection, everything: Sequence[Weighted]) -> Selection:
+    """The selection, and the weightiest problem of every op that it leaves out."""
+    seen = {w.problem.op for w in selection.problems}
+    more = []
+    for weighted in everything:
+        if weighted.problem.op not in seen:
+            seen.add(weighted.problem.op)
+            more.append(weighted)
+    share = selection.share + sum(w.share for w in more)
+    return replace(selection, problems=(*selection.problems, *more), share=share)
+
+
 def _choice(problem: Problem, device: str) -> str:
     candidate = explaining.of_problem(problem, device).choice
     return candidate.name if candidate else "-"
@@ -114,8 +135,28 @@ def _choice(problem: Problem, device: str) -> str:
 
 def write(path: str, benches: Iterable[WorkloadBench]) -> int:
     """All records as JSON lines; returns their number."""
-    found: list[Record] = [r for b in benches for p in b.problems for r in p.result.records]
-    return records.write_jsonl(path, found)
+    from portable.records import files
+
+    return files.write_jsonl(path, _records(benches))
+
+
+def write_html(path: str, benches: Sequence[WorkloadBench], hardware: Sequence[str] = ()) -> None:
+    """One self-contained page, with what the selector chose beforehand marked."""
+    from portable import report
+
+    made = report.build(
+        _records(benches),
+        workloads=[report.from_bench(b) for b in benches],
+        chosen={p.problem: p.chosen for b in benches for p in b.problems},
+        hardware=hardware,
+        title="How far from the speed of light",
+        sources=["this run"],
+    )
+    report.write_html(made, path)
+
+
+def _records(benches: Iterable[WorkloadBench]) -> list[Record]:
+    return [r for b in benches for p in b.problems for r in p.result.records]
 
 
 def table(name: str, bench: WorkloadBench) -> Table:
@@ -134,6 +175,8 @@ def table(name: str, bench: WorkloadBench) -> Table:
 
 
 def _add_problem(view: Table, row: Benched) -> None:
+    from rich.markup import escape
+
     cost = registry.op(row.problem.op).cost(row.problem)
     ordered = sorted(row.result.records, key=lambda r: r.time)
     first = True
@@ -142,7 +185,7 @@ def _add_problem(view: Table, row: Benched) -> None:
         sol, roof = physical.speed_of_light(cost), physical.roof_time(cost)
         label = f"{row.problem.op} {row.note}".strip() if first else ""
         marks = " ".join(_marks(record, row, ordered))
-        name = contests.candidate_name(record)
+        name = escape(contests.candidate_name(record))
         if record.samples:
             view.add_row(
                 label, f"x{row.weight:g}" if first else "", name, time_text(record.time),
@@ -150,7 +193,7 @@ def _add_problem(view: Table, row: Benched) -> None:
                 share(roof / record.time) if roof else "-", sol.bound_by if sol else "-", marks,
             )  # fmt: skip
         else:
-            view.add_row(label, "", name, record.status, "", "", "", "", record.reason[:60])
+            view.add_row(label, "", name, record.status, "", "", "", "", escape(record.reason[:60]))
         first = False
 
 
