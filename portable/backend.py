@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import importlib.resources
 import importlib.util
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from portable.device import Device
 from portable.op import Problem, TensorSpec
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
     import numpy as np
 
 API_VERSION = 1
@@ -134,7 +137,16 @@ class ArrayFamily(Protocol):
 
 
 class Backend(Protocol):
-    """A way to run code on devices."""
+    """A way to run code on devices.
+
+    Optional methods, for what a plugin may bring besides code:
+        priors() -> folder or None: records measured on named machines, as
+            `folder/MACHINE/OP.jsonl` (one record a line, as `portable records export` writes
+            them), of this backend only. They count like the priors that portable ships.
+        hardware() -> folder or None: entries for the hardware database, as
+            `folder/devices/*.toml` and `folder/architectures/*.toml` (fields: hwdb/README.md).
+    Folders are pathlib paths or what `importlib.resources.files` gives.
+    """
 
     name: str
     """Name used in `using(backend=...)`, records and reports; unique among all backends."""
@@ -146,7 +158,8 @@ class Backend(Protocol):
     """The API_VERSION the backend was written for."""
 
     priority: int
-    """Order of preference when there is no evidence; higher is preferred."""
+    """Order of preference where evidence is missing or tied; higher is preferred. The safer one
+    should be: vendors' libraries (torch 30, NumPy 40) before our own kernels (10 to 15)."""
 
     families: tuple[str, ...]
     """Array families its kernels take and return, the preferred one first. Arrays of another
@@ -250,6 +263,18 @@ class BackendBase:
 
     def synchronize(self, device: Device) -> None:
         """Nothing to wait for: kernels return when they are done."""
+
+    def priors(self) -> Traversable | None:
+        """`priors` in the package, when there is such a folder."""
+        return self._folder("priors")
+
+    def hardware(self) -> Traversable | None:
+        """`hardware` in the package, when there is such a folder."""
+        return self._folder("hardware")
+
+    def _folder(self, name: str) -> Traversable | None:
+        folder = importlib.resources.files(self.package) / name
+        return folder if folder.is_dir() else None
 
 
 def trait(implementation: Implementation, name: str, default: Any) -> Any:

@@ -3,7 +3,7 @@
 Rows: op, shapes in operand order, dtype, parameters, operand stored transposed ("" for none).
 Shapes are chosen to stand at the corners of what applications call: tiny, square, decode (one
 row), tall, wide, and beyond the cache; half types beside float32, because libraries differ most
-there. Sorted so that what matters most comes first: a short budget cuts the tail.
+there.
 """
 
 from __future__ import annotations
@@ -94,12 +94,14 @@ _MORE = [
 _DOUBLE = [_mm(512, 512, 512, _D), _mm(1, 2048, 2048, _D), _mm(64, 64, 64, _D)]
 _LARGE = [_mm(1024, 1024, 1024, dtype) for dtype in (_F, _B, _H)]
 
-PROBES: tuple[Probe, ...] = (
-    *_MATMULS,
-    *_LINEARS,
-    *_ATTENTION,
-    *_ROWS,
-    *_MORE,
-    *_DOUBLE,
-    *_LARGE,
-)
+
+def _breadth_first(probes: list[Probe]) -> tuple[Probe, ...]:
+    """One probe of every (op, dtype) first, then the second of each: a short budget cuts depth."""
+    groups: dict[tuple[str, str], list[Probe]] = {}
+    for probe in probes:
+        groups.setdefault((probe[0], probe[2]), []).append(probe)
+    depth = max(map(len, groups.values()))
+    return tuple(g[i] for i in range(depth) for g in groups.values() if i < len(g))
+
+
+PROBES = _breadth_first([*_MATMULS, *_LINEARS, *_ATTENTION, *_ROWS, *_MORE, *_DOUBLE, *_LARGE])

@@ -35,7 +35,7 @@ class CudaBackend(BackendBase):
 
     name = "cuda"
     path = "vendor language"
-    priority = 40
+    priority = 15
     families = ("cupy",)
     requires = ("cupy",)
     distributions = ("cupy", "cupy-cuda12x", "cupy-cuda13x", "cupy-rocm-7-0")

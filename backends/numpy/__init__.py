@@ -17,7 +17,7 @@ class NumpyBackend(BackendBase):
 
     name = "numpy"
     path = "vendor library"
-    priority = 10
+    priority = 40
     families: ClassVar[tuple[str, ...]] = ("numpy",)
     requires: ClassVar[tuple[str, ...]] = ("numpy",)
     distributions: ClassVar[tuple[str, ...]] = ("numpy", "ml_dtypes")

@@ -22,7 +22,7 @@ class OpenCL(BackendBase):
 
     name = "opencl"
     path = "open standard"
-    priority = 40
+    priority = 10
     families = ("numpy", "opencl")
     requires = ("pyopencl",)
     distributions = ("pyopencl", "intel-opencl-rt", "pocl-binary-distribution")

@@ -3,16 +3,15 @@
 Kernels take and return torch tensors and run on torch's current stream. Without a GPU they run
 only through Triton's interpreter, in tests: with `TRITON_INTERPRET=1` (read by Triton when a
 kernel is decorated) and `PORTABLE_TRITON_INTERPRETER=1` the backend offers the device "cpu" with
-the runtime "interpreter". Without a GPU they can still be cross-compiled: `crosscompile` below.
+the runtime "interpreter". Without a GPU they can still be cross-compiled: see `_crosscompile`.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from portable.backend import BackendBase, Missing
 from portable.device import Device, DeviceInfo
@@ -39,7 +38,7 @@ class TritonBackend(BackendBase):
 
     name = "triton"
     path = "dsl"
-    priority = 40
+    priority = 12
     families: ClassVar[tuple[str, ...]] = ("torch",)
     requires: ClassVar[tuple[str, ...]] = ("triton", "torch")
     distributions: ClassVar[tuple[str, ...]] = ("triton", "torch")
@@ -74,11 +73,6 @@ class TritonBackend(BackendBase):
         import torch
 
         torch.cuda.synchronize(int(device.id.split(":")[1]))
-
-    @property
-    def crosscompile(self) -> Any:
-        """Its kernels as units for `portable.crosscompile`."""
-        return importlib.import_module("portable.backends.triton._crosscompile")
 
 
 def _device(index: int) -> Device:
