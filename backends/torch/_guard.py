@@ -21,8 +21,11 @@ from portable.backends.torch._arrays import torch_device
 from portable.device import Device
 from portable.op import Problem
 
-_autocast_on = torch._C._is_any_autocast_enabled
+_autocast_on: Callable[[], bool] = getattr(
+    torch._C, "_is_any_autocast_enabled", lambda: any(map(torch.is_autocast_enabled, _KINDS))
+)
 _lock = threading.RLock()
+_KINDS = ("cpu", "cuda", "xpu", "mps")
 
 
 def guarded(kernel: Kernel, problem: Problem, device: Device) -> Kernel:
@@ -78,7 +81,8 @@ def _lowered(kind: str) -> Callable[[], bool] | None:
 def _cpu_can_lower() -> bool:
     """oneDNN computes float32 products in bfloat16 on matrix units only (AMX; Arm with bf16)."""
     if torch.backends.cpu.get_cpu_capability().startswith(("AVX", "DEFAULT")):
-        return bool(torch.cpu._is_amx_tile_supported())
+        asked = getattr(torch.cpu, "_is_amx_tile_supported", None)
+        return True if asked is None else bool(asked())
     return True
 
 
