@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from portable.crosscompile import Report
     from portable.op import Problem
 
-console = Console(highlight=False)
+console = Console(highlight=False, width=None if sys.stdout.isatty() else 240)
 
 Names = list[str] | None
 

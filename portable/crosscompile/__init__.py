@@ -4,19 +4,28 @@
     report.rows[0].built.registers, report.rows[0].findings
     compare(report.rows, "sm_90", "gfx942")
 
-A backend takes part by an optional attribute `crosscompile`: an object (or module) with
+A backend takes part by a module `_crosscompile` in its package (or an object of its attribute
+`crosscompile`) with
 
     why_missing() -> Missing | None       what its compiler needs; no GPU is needed
     versions() -> Mapping[str, str]       part of the cache key
     why_not_target(arch) -> str           why it cannot build for an architecture; "" if it can
+
+and, where kernels follow from a problem,
+
     configs(op, problem, arch, units) -> [config] | str     a string is the refusal
     describe(op, problem, arch, units, config) -> [{"kernel", "grid", "source_hash", ...}]
                                           one entry per launch; for products also "extent" and
                                           "tile" (of the result), "factor" (dtype), "depth" (k)
-    build(op, problem, arch, units, config, index) -> {"kind", "assembly", "log", "shared",
-                                          "threads", "binary_size"}
-                                          compiles launch `index`; raises what the compiler says
+    build(op, problem, arch, units, config, index) -> artifact       compiles launch `index`
 
+or, where they are a list of sources,
+
+    variants(arch) -> [{"op", "label", "kernel", "config", "source_hash", "factor", "source"}]
+    build_source(**source, architecture) -> artifact        also used for third-party kernels
+
+An artifact is {"kind", "assembly", "log", "shared", "threads", "binary_size"}; a compiler's refusal
+is raised, its words in the exception (or its `log`).
 `kind` is "ptx" (with ptxas -v's log), "cuobjdump" (its -res-usage output as `log`, -sass as
 `assembly`) or "amdgcn". `build` runs in a child process with a watchdog.
 

@@ -35,11 +35,9 @@ _USAGE = {
     "stack": re.compile(r"\bSTACK:(\d+)"),
     "shared": re.compile(r"\bSHARED:(\d+)"),
 }
-_SASS_MATRIX = re.compile(
-    r"\b([HIDQB]?G?MMA(?:\.[\w.]+)?|HGMMA[\w.]*|UTC[HQIO]?MMA[\w.]*|OMMA[\w.]*)\s"
-)
-_SASS_LOAD = re.compile(r"\b(LDG|LDGSTS)((?:\.\w+)*)\s")
-_SASS_SPILL = re.compile(r"\b(STL|LDL)((?:\.\w+)*)\s")
+_SASS = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", re.MULTILINE)
+_SASS_WIDTHS = {"256": 256, "128": 128, "64": 64, "U16": 16, "S16": 16, "U8": 8, "S8": 8}
+_SASS_MATRIX = re.compile(r"(?:[HIDQO]|[HIQ]G|UTC[HQIO])MMA")
 
 _AMD = {
     "registers": (re.compile(r"; NumVgprs: (\d+)"), re.compile(r"\.vgpr_count:\s+(\d+)")),
@@ -96,17 +94,33 @@ def _ptx_name(instruction: str, rest: str) -> str:
 
 def cuobjdump(sass: str, usage: str) -> dict[str, Any]:
     """`cuobjdump -sass` for instructions, `-res-usage` for registers, stack, static shared."""
-    loads: Counter[str] = Counter(str(_sass_bits(m[2])) for m in _SASS_LOAD.finditer(sass))
-    spills = sum(_sass_bits(m[2]) // 8 for m in _SASS_SPILL.finditer(sass))
+    loads: Counter[str] = Counter()
+    matrix: Counter[str] = Counter()
+    spills = 0
+    for name in _SASS.findall(sass):
+        opcode = name.partition(".")[0]
+        if opcode in ("LDG", "LDGSTS"):
+            loads[str(_sass_bits(name))] += 1
+        elif opcode in ("LDL", "STL"):
+            spills += _sass_bits(name) // 8
+        elif _SASS_MATRIX.fullmatch(opcode):
+            matrix[name] += 1
     found = {name: _last(pattern, usage) for name, pattern in _USAGE.items()}
-    matrix = Counter(m[1] for m in _SASS_MATRIX.finditer(sass))
     return found | {"spill_bytes": spills, "matrix": dict(matrix), "loads": dict(loads)}
 
 
-def _sass_bits(modifiers: str) -> int:
-    parts = modifiers.split(".")
-    for name, bits in (("128", 128), ("64", 64), ("U16", 16), ("S16", 16), ("U8", 8), ("S8", 8)):
-        if name in parts:
+def _sass_bits(name: str) -> int:
+    parts = name.split(".")
+    for part, bits in (
+        ("256", 256),
+        ("128", 128),
+        ("64", 64),
+        ("U16", 16),
+        ("S16", 16),
+        ("U8", 8),
+        ("S8", 8),
+    ):
+        if part in parts:
             return bits
     return 32
 

@@ -84,7 +84,10 @@ def crosscompile(
             skipped.append(f"{name}: {missing.reason}. {missing.install}".strip())
             continue
         versions[name] = dict(hooks[name].versions())
-        units += _units(name, hooks[name], work, where, every_config, skipped)
+        if hasattr(hooks[name], "variants"):
+            units += _variants(name, hooks[name], names, where, skipped)
+        else:
+            units += _units(name, hooks[name], work, where, every_config, skipped)
     built = _build_all(units, versions, jobs, timeout, use_cache, progress)
     rows = tuple(judge(u, t, b) for (u, t), b in zip(units, built, strict=True))
     return Report(rows, tuple(dict.fromkeys(skipped)), versions)
@@ -116,6 +119,22 @@ def _units(
                 for index, part in enumerate(parts):
                     unit = _unit(name, label, problem, dict(config), index, part)
                     found.append((unit, target))
+    return found
+
+
+def _variants(
+    name: str, hook: Any, ops: Sequence[str], targets: Sequence[Target], skipped: list[str]
+) -> list[tuple[Unit, Target]]:
+    """The listed kernels of a backend whose kernels do not follow from a problem."""
+    found = []
+    for target in targets:
+        why = hook.why_not_target(target.architecture)
+        if why:
+            skipped.append(f"{name} {target.name}: {why}")
+            continue
+        for variant in hook.variants(target.architecture):
+            if variant["op"] in ops:
+                found.append((Unit(backend=name, **variant), target))
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import time
 from typing import Any
 
@@ -21,15 +23,25 @@ def hook(backend: str) -> Any:
 
 
 def hooks() -> dict[str, Any]:
-    """Every backend with a `crosscompile` attribute, usable here or not, by name."""
+    """The cross-compilers of all backends, usable here or not, by name."""
     from portable import registry
 
     found = {}
     for name, entry in registry.registered().items():
-        compiler = getattr(entry.backend, "crosscompile", None)
+        compiler = _compiler(entry.backend)
         if compiler is not None:
             found[name] = compiler
     return dict(sorted(found.items()))
+
+
+def _compiler(backend: Any) -> Any:
+    """The backend's attribute `crosscompile`, or the module `_crosscompile` of its package."""
+    if hasattr(backend, "crosscompile"):
+        return backend.crosscompile
+    package = getattr(backend, "package", None)
+    if package is None or importlib.util.find_spec(f"{package}._crosscompile") is None:
+        return None
+    return importlib.import_module(f"{package}._crosscompile")
 
 
 def build(task: dict[str, Any]) -> dict[str, Any]:
