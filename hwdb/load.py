@@ -6,10 +6,12 @@ nearer one wins. All of it is about 250 KB and takes some 30 ms to read.
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 HOW_TO_ADD = (
@@ -21,9 +23,54 @@ Entry = dict[str, Any]
 """A table of a TOML file; fields and units are documented in hwdb/README.md."""
 
 
+_plugins: dict[str, Traversable] = {}
+
+
+def add_folder(origin: str, folder: Traversable) -> None:
+    """Entries of a plugin: `folder/devices/*.toml` and `folder/architectures/*.toml`.
+
+    Raises:
+        ValueError: a file is not valid, an entry has a key that is taken, or the folder has none.
+    """
+    if _plugins.get(origin) == folder:
+        return
+    known = set(entries())
+    _plugins[origin] = folder
+    _forget()
+    try:
+        if set(entries()) == known:
+            raise ValueError(f"{folder} holds no devices/*.toml with an entry")
+        for entry in entries().values():
+            architecture_of(entry)
+    except Exception:
+        remove_folder(origin)
+        raise
+
+
+def remove_folder(origin: str) -> None:
+    """Forget a plugin's entries."""
+    if _plugins.pop(origin, None) is not None:
+        _forget()
+
+
+def _forget() -> None:
+    """Drop what was read and every index that was made of it."""
+    for name in ("load", "match", "names", "cpu", "spec"):
+        module = sys.modules.get(f"portable.hwdb.{name}")
+        for value in vars(module).values() if module else ():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
+
+
 def _documents(folder: str) -> Iterator[tuple[str, Entry]]:
-    """Name without suffix and content of every TOML file of a folder, sorted by name."""
-    root = files("portable.hwdb") / folder
+    """Name without suffix and content of every TOML file of a folder, ours first, by name."""
+    for root in (files("portable.hwdb"), *_plugins.values()):
+        place = root / folder
+        if place.is_dir():
+            yield from _read(place, folder)
+
+
+def _read(root: Traversable, folder: str) -> Iterator[tuple[str, Entry]]:
     for file in sorted(root.iterdir(), key=lambda f: f.name):
         if file.name.endswith(".toml"):
             try:

@@ -91,8 +91,10 @@ def host_of(device: str) -> ArrayFamily:
     Raises:
         UnsupportedError: no usable backend brings arrays for it.
     """
-    known = registry.families()
-    for name in ("numpy",) if device == "cpu" else ("torch", "cupy", "jax", "opencl"):
+    if device == "cpu":
+        return registry.families()["numpy"]
+    known = registry.families_on(device)
+    for name in ("torch", "cupy", "jax", "opencl", *known):
         if name in known:
             return known[name]
     raise UnsupportedError(

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import importlib.resources
 import importlib.util
+import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
@@ -273,7 +273,11 @@ class BackendBase:
         return self._folder("hardware")
 
     def _folder(self, name: str) -> Traversable | None:
-        folder = importlib.resources.files(self.package) / name
+        if not hasattr(sys.modules.get(self.package), "__path__"):
+            return None  # one module, no folder
+        from importlib.resources import files
+
+        folder = files(self.package) / name
         return folder if folder.is_dir() else None
 
 

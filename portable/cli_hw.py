@@ -9,13 +9,20 @@ from typing import Annotated, Any
 
 import typer
 
-from portable import hwdb
+from portable import hwdb, registry
 from portable.device import DeviceInfo, DeviceSpec
 from portable.errors import DTypeError, PortableError
 from portable.hwdb.audit import audit as run_audit
 from portable.hwdb.tables import audit_rows, read_rows
 
 app = typer.Typer(help="The hardware database.", no_args_is_help=True)
+
+
+@app.callback()
+def _with_plugins() -> None:
+    """The hardware database."""
+    registry.registered()  # plugins may bring entries
+
 
 SORTS = ("name", "vendor", "year", "bandwidth", "memory", "power", "peak", "ridge")
 _COLUMNS = (

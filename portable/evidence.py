@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import json
 import math
+import warnings
 from dataclasses import replace
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING
 
 from portable import estimate, machine, registry
 from portable.backend import Config, Implementation
-from portable.errors import PluginError
+from portable.errors import PluginError, RecordError
 from portable.op import Problem
 
 if TYPE_CHECKING:
@@ -107,19 +109,44 @@ def versions(backend: str) -> dict[str, str]:
 
 @functools.cache
 def priors(op: str) -> tuple[Record, ...]:
-    """Records measured on named machines and shipped with the package (`portable/hwdb/priors`)."""
+    """Records measured on named machines: shipped with the package (`portable/hwdb/priors`), and
+    those that usable plugins bring for themselves (`Backend.priors`)."""
+    found = _records_of(resources.files("portable.hwdb") / "priors", op)
+    for entry in registry.usable():
+        folder = getattr(entry.backend, "priors", lambda: None)()
+        if folder is not None:
+            found += _of_plugin(entry, folder, op)
+    return tuple(found)
+
+
+def _of_plugin(entry: registry.Registered, folder: Traversable, op: str) -> list[Record]:
+    """A plugin speaks for itself only; what it ships broken is left out with a warning."""
+    try:
+        records = _records_of(folder, op)
+        foreign = sorted({r.backend for r in records} - {entry.name})
+        if foreign:
+            raise RecordError(f"records of other backends: {', '.join(foreign)}")
+    except Exception as error:
+        warnings.warn(
+            f"priors of {op} of backend {entry.name!r} ({entry.origin}) are left out: {error}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return []
+    return records
+
+
+def _records_of(folder: Traversable, op: str) -> list[Record]:
+    """Records of `folder/MACHINE/OP.jsonl`, machine by machine."""
     from portable import records
 
-    folder = resources.files("portable.hwdb") / "priors"
-    if not folder.is_dir():
-        return ()
-    found: list[Any] = []
-    for machine_folder in sorted(folder.iterdir(), key=lambda p: p.name):
+    found: list[Record] = []
+    for machine_folder in sorted(folder.iterdir() if folder.is_dir() else (), key=lambda p: p.name):
         file = machine_folder / f"{op}.jsonl"
-        if file.is_file():
+        if machine_folder.is_dir() and file.is_file():
             lines = file.read_text(encoding="utf-8").splitlines()
             found += [records.Record.from_json(json.loads(line)) for line in lines if line]
-    return tuple(found)
+    return found
 
 
 def _point(record: Record, distance: float, source: str) -> estimate.Point | None:
@@ -186,5 +213,5 @@ def source_hash(implementation: Implementation | None) -> str:
 
 def forget() -> None:
     """New records, other backends: read the evidence again."""
-    for cached in (_all_points, versions, _key_now, _conversions):
+    for cached in (_all_points, versions, _key_now, _conversions, priors):
         cached.cache_clear()

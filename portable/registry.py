@@ -102,7 +102,11 @@ def register(backend: Backend) -> None:
 def unregister(name: str) -> None:
     """Remove a backend from this process."""
     with _lock:
-        registered().pop(name, None)
+        entry = registered().pop(name, None)
+        if entry is not None and getattr(entry.backend, "hardware", None) is not None:
+            from portable.hwdb import load
+
+            load.remove_folder(entry.origin)
         _owner_of_family.cache_clear()
 
 
@@ -156,6 +160,17 @@ def implementation(entry: Registered, op: str) -> Implementation | None:
 def families() -> dict[str, ArrayFamily]:
     """Array families by name, of every usable backend."""
     return {family.name: family for entry in usable() for family in _loaded(entry).array_families()}
+
+
+def families_on(device: str) -> dict[str, ArrayFamily]:
+    """Array families of the usable backends that drive a device; preferred backends first."""
+    known = families()
+    found: dict[str, ArrayFamily] = {}
+    for entry in usable():
+        own = _loaded(entry)
+        if any(d.id == device for d in own.devices()):
+            found |= {name: known[name] for name in own.families if name in known}
+    return found
 
 
 def family_of_type(array_type: type) -> ArrayFamily | None:
@@ -237,9 +252,20 @@ def _admit(entry: Registered, candidate: Any) -> None:
         return
     entry.backend = candidate
     try:
+        _add_hardware(entry, candidate)
         entry.missing = candidate.why_missing()
     except Exception as error:
         entry.backend, entry.error = None, error
+
+
+def _add_hardware(entry: Registered, candidate: Any) -> None:
+    """Entries that the backend brings for the hardware database."""
+    hardware = getattr(candidate, "hardware", None)
+    folder = hardware() if hardware is not None else None
+    if folder is not None:
+        from portable.hwdb import load
+
+        load.add_folder(entry.origin, folder)
 
 
 def _loaded(entry: Registered) -> Backend:
