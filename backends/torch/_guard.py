@@ -21,11 +21,11 @@ from portable.backends.torch._arrays import torch_device
 from portable.device import Device
 from portable.op import Problem
 
+_KINDS = ("cpu", "cuda", "xpu", "mps")
 _autocast_on: Callable[[], bool] = getattr(
     torch._C, "_is_any_autocast_enabled", lambda: any(map(torch.is_autocast_enabled, _KINDS))
 )
 _lock = threading.RLock()
-_KINDS = ("cpu", "cuda", "xpu", "mps")
 
 
 def guarded(kernel: Kernel, problem: Problem, device: Device) -> Kernel:
