@@ -22,6 +22,12 @@ from portable.op import Problem, TensorSpec
 
 MAX_BATCH_AXES = 3
 FILES = ("_panels.cl", "_activations.cl", "_micro.cl", "gemm.cl")
+MAX_SKINNY = 32
+"""Rows up to which a product is bound by streaming the other matrix."""
+_DOT_TILES = ((1, 8), (2, 8), (4, 6), (7, 4), (14, 2))
+"""Rows of A x rows of B whose dot products are kept in 32 vector registers."""
+SKINNY_FILES = ("_panels.cl", "_activations.cl", "skinny.cl")
+TILED_FILES = ("_activations.cl", "tiled.cl")
 ACTIVATIONS = {None: 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}
 
 
@@ -96,6 +102,34 @@ def packed_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | 
     return {"kind": "gemm", "mr": mr, "nv": vectors, "kc": kc, "mb": mb, "nb": nb, "vector": vector}
 
 
+def skinny_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | bool] | None:
+    """Streams B when A has few rows (or A, transposed, when B has few columns); None if neither."""
+    swap = g.n < g.m
+    f = _swapped(g) if swap else g
+    vector, units = vector_width(device, dtype), max(device.info.units, 1)
+    if g.batch or f.m > MAX_SKINNY:
+        return None
+    if f.b_row == 1 and f.k > 1:
+        mc, r = min(_DOT_TILES, key=lambda t: (-(-f.m // t[0]) * max(t[0] * t[1], sum(t)) / t[1], -t[1]))
+        strip = max(vector, min(64, f.n // (8 * units) // vector * vector))
+        kind = "skinny_nt"
+    elif f.b_col == 1 and f.m <= 14:
+        mc, r, kind = 1, 1, "skinny_nn"
+        size = 8 if dtype == "float64" else 4
+        most = (16384 // size // f.m) // vector * vector
+        strip = max(4 * vector, min(most, -(-f.n // (2 * units)) // vector * vector))
+    else:
+        return None
+    return {"kind": kind, "mc": mc, "r": r, "strip": strip, "vector": vector, "swap": swap}
+
+
+def _swapped(g: Gemm) -> Gemm:
+    """The transposed product: C' = B' A'."""
+    return replace(
+        g, m=g.n, n=g.m, a_row=g.b_col, a_col=g.b_row, b_row=g.a_col, b_col=g.a_row, batch=()
+    )
+
+
 def configs(g: Gemm, dtype: str, device: Device) -> list[Config]:
     """The default first, then other cache blocks and register tiles."""
     if 0 in (g.m, g.n, g.k, g.count):
@@ -103,10 +137,13 @@ def configs(g: Gemm, dtype: str, device: Device) -> list[Config]:
     if not is_cpu(device):
         return [{"kind": "tiled"}]
     first = packed_config(g, dtype, device)
+    skinny = skinny_config(g, dtype, device)
+    if skinny is not None:
+        return [skinny, first]
     found: list[Config] = [first]
-    for change in ({"kc": 384}, {"kc": 128}, {"mb": 2 * int(first["mb"])}, {"nb": 2 * int(first["nb"])}):
-        other = {**first, **change}
-        if other not in found:
+    changes = ({"kc": 384}, {"kc": 128}, {"mb": 2 * int(first["mb"])}, {"nb": 2 * int(first["nb"])})
+    for change in changes:
+        if (other := {**first, **change}) not in found:
             found.append(other)
     return found
 
@@ -125,16 +162,23 @@ def add_gemm(
     b: Builder, g: Gemm, x: Array, y: Array, out: Array, config: Config, epilogue: Epilogue
 ) -> None:
     """Append the launch of a product."""
+    extra: list[Any] = [epilogue.bias or x, epilogue.residual or x]
+    flags = [np.int32(epilogue.bias is not None), np.int32(epilogue.residual is not None)]
+    act = f"-DACT={ACTIVATIONS[epilogue.activation]}"
+    kind = str(config["kind"])
+    if kind.startswith("skinny"):
+        _add_skinny(b, g, x, y, out, config, [*extra, *flags], epilogue.residual_stride, act)
+        return
+    batch = [(1, 0, 0)] * (MAX_BATCH_AXES - len(g.batch)) + list(g.batch)
+    shape = [g.m, g.n, g.k, g.a_row, g.a_col, g.b_row, g.b_col]
+    axes = [d[i] for i in range(3) for d in batch]
+    extra += [epilogue.residual_stride, *flags]
+    if kind == "tiled":
+        count = g.count * -(-g.m // 64) * -(-g.n // 64)
+        b.step("tiled", TILED_FILES, count, [x, y, out, *extra, *shape, *axes], [act], local=256)
+        return
     c = {name: int(v) for name, v in config.items() if name != "kind"}
-    options = [f"-D{name.upper()}={c[name]}" for name in ("mr", "nv", "kc")]
-    options.append(f"-DACT={ACTIVATIONS[epilogue.activation]}")
-    extra: list[Any] = [
-        epilogue.bias or x,
-        epilogue.residual or x,
-        epilogue.residual_stride,
-        np.int32(epilogue.bias is not None),
-        np.int32(epilogue.residual is not None),
-    ]
+    options = [f"-D{name.upper()}={c[name]}" for name in ("mr", "nv", "kc")] + [act]
     tiles = g.count * -(-g.m // c["mb"]) * -(-g.n // c["nb"])
     count = max(1, min(tiles, b.device.info.units))
     size = 8 if b.dtype == "float64" else 4
@@ -142,9 +186,6 @@ def add_gemm(
     elements = c["mb"] * (c["kc"] + c["vector"]) + c["kc"] * nr + c["mb"] * c["nb"]
     scratch = b.scratch(count * elements * size)
     counter = b.scratch(64, zeroed=64)
-    batch = [(1, 0, 0)] * (MAX_BATCH_AXES - len(g.batch)) + list(g.batch)
-    shape = [g.m, g.n, g.k, g.a_row, g.a_col, g.b_row, g.b_col]
-    axes = [d[i] for i in range(3) for d in batch]
     b.step(
         "gemm",
         FILES,
@@ -153,6 +194,37 @@ def add_gemm(
         options,
         per_unit=1,
     )
+
+
+def _add_skinny(
+    b: Builder,
+    g: Gemm,
+    x: Array,
+    y: Array,
+    out: Array,
+    config: Config,
+    extra: list[Any],
+    residual_stride: int,
+    act: str,
+) -> None:
+    """Append the launch that streams the larger matrix."""
+    swap, strip = bool(config["swap"]), int(config["strip"])
+    f = _swapped(g) if swap else g
+    tiles = -(-f.n // strip)
+    count = max(1, min(tiles, b.device.info.units))
+    vector, mc = int(config["vector"]), int(config["mc"])
+    size = 8 if b.dtype == "float64" else 4
+    rows = -(-f.m // mc) * mc
+    wide = (f.k + vector - 1) // vector * vector + vector
+    columns = vector if config["kind"] == "skinny_nt" else strip
+    scratch = b.scratch(count * rows * (wide + columns) * size)
+    counter = b.scratch(64, zeroed=64)
+    shape = [f.m, f.n, f.k, f.a_row, f.a_col, f.b_row, f.b_col]
+    strides = [1, g.n, 1, 0, 1, residual_stride] if swap else [g.n, 1, 0, 1, residual_stride, 1]
+    arrays = [y, x] if swap else [x, y]
+    arguments = [*arrays, out, *extra, scratch, counter, *shape, *strides, np.int32(strip)]
+    options = [f"-DMC={mc}", f"-DR={config['r']}", act]
+    b.step(str(config["kind"]), SKINNY_FILES, count, arguments, options, per_unit=1)
 
 
 def why_not_shape(problem: Problem, a: str, b: str) -> list[str]:

@@ -56,8 +56,8 @@ inline void pack_rows(const __global S* src, long rs, int rows, int cols, __glob
   }
 }
 
-// dst[i * ds + j] = src[i + j * cs], rows x cols; the source contiguous along i. Rows and columns
-// up to the next multiple of VW are written too.
+// dst[i * ds + j] = src[i + j * cs], rows x cols; the source contiguous along i. Columns up to
+// the next multiple of VW are written as zeros.
 inline void pack_transposed(const __global S* src, long cs, int rows, int cols, __global A* dst,
                             int ds) {
   for (int i = 0; i < rows; i += VW) {
@@ -71,7 +71,11 @@ inline void pack_transposed(const __global S* src, long cs, int rows, int cols, 
           r[t] = j + t < cols ? ldv_part(src + i + (j + t) * cs, min(left, VW), 0) : (AV)(0);
       }
       TRANSPOSE(r)
-      UNROLL for (int t = 0; t < VW; t++) sta(r[t], dst + (i + t) * ds + j);
+      if (left >= VW) {
+        UNROLL for (int t = 0; t < VW; t++) sta(r[t], dst + (i + t) * ds + j);
+      } else {
+        for (int t = 0; t < left; t++) sta(r[t], dst + (i + t) * ds + j);
+      }
     }
   }
 }

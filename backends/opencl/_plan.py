@@ -182,15 +182,17 @@ class Builder:
         arguments: Sequence[Any],
         options: Sequence[str] = (),
         per_unit: int = 4,
+        local: int | None = None,
     ) -> None:
         """A launch of groups that share `tasks` among themselves."""
         files = (file,) if isinstance(file, str) else file
         count = groups(self.device, tasks, per_unit if is_cpu(self.device) else 1 << 30)
         fixed = [f"-DDT_{_TAGS.get(self.dtype, 'F32')}", f"-DVW={self.vector}"]
-        fixed.append(f"-DLOCAL={self.local}")
+        items = local or self.local
+        fixed.append(f"-DLOCAL={items}")
         values = tuple(a if isinstance(a, Array | np.generic) else np.int64(a) for a in arguments)
-        grid, local = (count * self.local,), (self.local,)
-        self._steps.append(Step(name, files, (*fixed, *options), grid, local, values))
+        step = Step(name, files, (*fixed, *options), (count * items,), (items,), values)
+        self._steps.append(step)
 
     def copy(self, source: Array, spec: TensorSpec, target: Array) -> None:
         """Strided `source` to row-major `target`."""

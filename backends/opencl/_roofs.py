@@ -31,7 +31,7 @@ def _program(device: Device, dtype: str) -> Any:
         )
     if dtype not in _TAGS:
         raise DTypeError(f"no FMA kernel for {dtype} (takes float32, float64)")
-    options = (f"-DDT_{_TAGS[dtype]}", f"-DVW={vector_width(device, dtype)}", "-w")
+    options = (f"-DDT_{_TAGS[dtype]}", f"-DVW={vector_width(device, dtype)}")
     return _build.program(_runtime.context(device), ("roofs.cl",), options)
 
 

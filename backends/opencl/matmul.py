@@ -9,7 +9,7 @@ from portable.backends.opencl._plan import Builder, why_not_float
 from portable.device import Device
 from portable.op import Problem
 
-SOURCES = ("_common.cl", "copy.cl", *_gemm.FILES)
+SOURCES = ("_common.cl", "copy.cl", *_gemm.FILES, "skinny.cl", "tiled.cl")
 
 
 def why_not(problem: Problem, device: Device) -> list[str]:

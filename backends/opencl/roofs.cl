@@ -22,11 +22,11 @@ __kernel void fma_chains(__global RV* out, int rounds) {
 #ifndef NATIVE_F16
 // Each item streams one piece on CPUs (LOCAL groups of one), neighbours side by side elsewhere.
 #define SPAN                                                                               \
-  long items = get_global_size(0), id = get_global_id(0), local = get_local_size(0);       \
+  long items = get_global_size(0), id = get_global_id(0), width_ = get_local_size(0);       \
   long vectors = n / VW, piece = (vectors / 4 + items - 1) / items * 4;                    \
-  long from = local == 1 ? min(vectors, id * piece) : id;                                  \
-  long to = local == 1 ? min(vectors, from + piece) : vectors;                             \
-  long step = local == 1 ? 1 : items;
+  long from = width_ == 1 ? min(vectors, id * piece) : id;                                  \
+  long to = width_ == 1 ? min(vectors, from + piece) : vectors;                             \
+  long step = width_ == 1 ? 1 : items;
 
 __kernel void stream_read(__global const A* a, __global A* out, long n) {
   SPAN

@@ -1,0 +1,126 @@
+// Products with few rows of A (decode): B is streamed once, straight from its memory, by as many
+// groups of one work-item as there are cores; A is widened into each group's scratch first.
+//
+// skinny_nt: B contiguous along K (weights stored transposed): MC x R dot products in registers.
+// skinny_nn: B contiguous along N: sums of a strip of columns stay in the L1 cache.
+#define SKINNY_ARGUMENTS                                                                          \
+  const __global S *a, long a0, const __global S *b, long b0, __global S *c, long c0,             \
+      const __global S *bias, long bias0, const __global S *res, long res0, int has_bias,         \
+      int has_res, __global A *scratch, long scratch0, volatile __global int *counter,            \
+      long counter0, long m, long n, long k, long ras, long cas, long rbs, long cbs, long crs,    \
+      long ccs, long bias_row, long bias_col, long res_row, long res_col, int strip
+
+// Store up to VW neighbours of row i from column j on, after bias, activation and residual.
+#define STORE_ROW(x, i, j, width)                                                              \
+  {                                                                                            \
+    AV v_ = (x);                                                                               \
+    A lane_[VW];                                                                               \
+    if (has_bias) {                                                                            \
+      for (int e_ = 0; e_ < VW; e_++)                                                          \
+        lane_[e_] = LD(bias + bias0 + (i) * bias_row + ((j) + min(e_, (width) - 1)) * bias_col); \
+      v_ += VLOAD(0, lane_);                                                                   \
+    }                                                                                          \
+    v_ = activate_v(v_);                                                                       \
+    if (has_res) {                                                                             \
+      for (int e_ = 0; e_ < VW; e_++)                                                          \
+        lane_[e_] = LD(res + res0 + (i) * res_row + ((j) + min(e_, (width) - 1)) * res_col);   \
+      v_ += VLOAD(0, lane_);                                                                   \
+    }                                                                                          \
+    __global S* o_ = c + c0 + (i) * crs + (j) * ccs;                                           \
+    if ((width) >= VW && ccs == 1) {                                                           \
+      stv(v_, o_);                                                                             \
+    } else {                                                                                   \
+      VSTORE(v_, 0, lane_);                                                                    \
+      for (int e_ = 0; e_ < min((int)(width), VW); e_++) ST(lane_[e_], o_ + e_ * ccs);         \
+    }                                                                                          \
+  }
+
+#define MP ((m + MC - 1) / MC * MC)
+#define KX ((k + VW - 1) / VW * VW + VW)
+
+KERNEL void skinny_nt(SKINNY_ARGUMENTS) {
+  __global A* x = scratch + scratch0 + get_group_id(0) * (MP * KX + MP * VW);
+  __global A* out = x + MP * KX;
+  int packed = 0;
+  long chunks = (n + strip - 1) / strip, whole = k - k % VW;
+  for (long t = atomic_inc(counter + counter0); t < chunks; t = atomic_inc(counter + counter0)) {
+    if (!packed) {
+      pack(a + a0, ras, cas, (int)m, (int)k, x, (int)KX);
+      clear_rows(x, (int)m, (int)MP, (int)KX, (int)KX);
+      packed = 1;
+    }
+    long end = min(n, (t + 1) * strip);
+    for (long j = t * strip; j < end; j += VW) {
+      int width = (int)min((long)VW, end - j);
+      for (int r0 = 0; r0 < width; r0 += R) {
+        const __global S* w[R];
+        UNROLL for (int r = 0; r < R; r++) w[r] = b + b0 + min(j + r0 + r, n - 1) * cbs;
+        for (int i = 0; i < MP; i += MC) {
+          AV acc[R][MC];
+          UNROLL for (int r = 0; r < R; r++) UNROLL for (int e = 0; e < MC; e++) acc[r][e] = (AV)(0);
+          const __global A* xi = x + i * KX;
+          for (long kk = 0; kk < whole; kk += VW) {
+            AV wv[R];
+            UNROLL for (int r = 0; r < R; r++) wv[r] = ldv(w[r] + kk);
+            UNROLL for (int e = 0; e < MC; e++) {
+              AV xv = lda(xi + e * KX + kk);
+              UNROLL for (int r = 0; r < R; r++) acc[r][e] = fma(wv[r], xv, acc[r][e]);
+            }
+          }
+          if (whole < k) {
+            for (int r = 0; r < R; r++) {
+              AV wv = ldv_part(w[r] + whole, (int)(k - whole), 0);
+              UNROLL for (int e = 0; e < MC; e++)
+                acc[r][e] = fma(wv, lda(xi + e * KX + whole), acc[r][e]);
+            }
+          }
+          UNROLL for (int r = 0; r < R; r++)
+            UNROLL for (int e = 0; e < MC; e++)
+              if (r0 + r < VW) out[(i + e) * VW + r0 + r] = sum_v(acc[r][e]);
+        }
+      }
+      for (int i = 0; i < m; i++) STORE_ROW(lda(out + i * VW), i, j, width)
+    }
+  }
+}
+
+#define KU 8
+KERNEL void skinny_nn(SKINNY_ARGUMENTS) {
+  __global A* x = scratch + scratch0 + get_group_id(0) * (m * KX + m * strip);
+  __global A* acc = x + m * KX;
+  int packed = 0;
+  long chunks = (n + strip - 1) / strip;
+  for (long t = atomic_inc(counter + counter0); t < chunks; t = atomic_inc(counter + counter0)) {
+    if (!packed) {
+      pack(a + a0, ras, cas, (int)m, (int)k, x, (int)KX);
+      packed = 1;
+    }
+    long j0 = t * strip;
+    int nb = (int)min((long)strip, n - j0), whole = nb - nb % VW;
+    for (int i = 0; i < m * strip; i += VW) sta((AV)(0), acc + i);
+    const __global S* bt = b + b0 + j0;
+    for (long kk = 0; kk < k; kk += KU) {
+      int ku = (int)min((long)KU, k - kk);
+      if (ku == KU) {
+        for (int j = 0; j < whole; j += VW) {
+          AV bv[KU];
+          UNROLL for (int u = 0; u < KU; u++) bv[u] = ldv(bt + (kk + u) * rbs + j);
+          for (int i = 0; i < m; i++) {
+            AV s = lda(acc + i * strip + j);
+            UNROLL for (int u = 0; u < KU; u++) s = fma((AV)(x[i * KX + kk + u]), bv[u], s);
+            sta(s, acc + i * strip + j);
+          }
+        }
+      }
+      for (int j = ku == KU ? whole : 0; j < nb; j += VW)
+        for (int u = 0; u < ku; u++) {
+          const __global S* p = bt + (kk + u) * rbs + j;
+          AV bv = nb - j >= VW ? ldv(p) : ldv_part(p, nb - j, 0);
+          for (int i = 0; i < m; i++)
+            sta(fma((AV)(x[i * KX + kk + u]), bv, lda(acc + i * strip + j)), acc + i * strip + j);
+        }
+    }
+    for (int i = 0; i < m; i++)
+      for (int j = 0; j < nb; j += VW) STORE_ROW(lda(acc + i * strip + j), i, j0 + j, nb - j)
+  }
+}
