@@ -100,7 +100,7 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Workload:
-    """A suite by name, or a workload file by path.
+    """A suite by name, a workload file by path, or a FlashInfer-Trace folder.
 
     Raises:
         UnknownNameError: neither a suite nor a file.
@@ -110,6 +110,10 @@ def load(name: str) -> Workload:
         file = resources.files("portable.workloads") / "suites" / f"{name}.jsonl"
         return parse(file.read_text(encoding="utf-8").splitlines(), name)
     path = Path(name)
+    if (path / "definitions").is_dir():
+        from portable.workloads import flashinfer
+
+        return flashinfer.load_workload(path)
     if not path.is_file():
         raise UnknownNameError("workload", name, names(), "A path of a workload file works too.")
     with path.open(encoding="utf-8", errors="replace") as lines:

@@ -1,4 +1,5 @@
-"""Writers that are killed at random moments; run as `python -m tests.records.killed_writers`.
+"""Writers that are killed at random moments; run as
+`python -m tests.records.killed_writers FILE ROUNDS SEED SECONDS`.
 
 Every round forks 8 writers on one file. Each commits records one by one and acknowledges each
 commit on a pipe; after a random time all are killed with SIGKILL. At the end everything that was
@@ -53,10 +54,12 @@ def one_round(location: str, first: int, delay: float) -> list[str]:
     return [line.strip() for line in said if line.endswith("\n")]
 
 
-def main(location: str, rounds: int, seed: int) -> None:
+def main(location: str, rounds: int, seed: int, seconds: float) -> None:
     rng = random.Random(seed)
     acknowledged: list[str] = []
-    for i in range(rounds):
+    done, start = 0, time.monotonic()
+    while done < rounds and time.monotonic() - start < seconds:
+        i, done = done, done + 1
         acknowledged += one_round(location, i * WRITERS, rng.uniform(0.002, 0.05))
     found = Store(location)
     there = {f"{r.problem.tensors[0].shape[0]} {r.reason}" for r in found.records()}
@@ -64,8 +67,8 @@ def main(location: str, rounds: int, seed: int) -> None:
     sound = sqlite3.connect(location).execute("PRAGMA integrity_check").fetchone()[0]
     lost = [line for line in acknowledged if line not in there]
     print(json.dumps({"acknowledged": len(acknowledged), "there": len(there),
-                      "lost": len(lost), "sound": sound, "rounds": rounds}))  # fmt: skip
+                      "lost": len(lost), "sound": sound, "rounds": done}))  # fmt: skip
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))

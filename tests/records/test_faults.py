@@ -231,15 +231,18 @@ def test_two_processes_that_find_the_same_broken_file_rename_it_once(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_killed_writers_lose_nothing_that_was_committed(tmp_path):
-    """8 writers, killed at random moments; 200 rounds, or PORTABLE_KILL_ROUNDS."""
-    rounds = os.environ.get("PORTABLE_KILL_ROUNDS", "200")
+    """8 writers, killed at random moments: 200 rounds, fewer on a machine where 200 take longer
+    than 40 s. With PORTABLE_KILL_ROUNDS exactly so many, however long they take."""
+    asked = os.environ.get("PORTABLE_KILL_ROUNDS")
+    rounds, seconds = (asked, "3600") if asked else ("200", "40")
+    command = [sys.executable, "-m", "tests.records.killed_writers"]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.records.killed_writers", str(tmp_path / "r.db"), rounds, "1"],
-        capture_output=True, text=True, timeout=300,
+        [*command, str(tmp_path / "r.db"), rounds, "1", seconds],
+        capture_output=True, text=True, timeout=3700,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert result["rounds"] == int(rounds)
+    assert result["rounds"] == int(rounds) if asked else result["rounds"] >= 10
     assert result["lost"] == 0
     assert result["sound"] == "ok"
     assert result["acknowledged"] > result["rounds"], "the writers did write"

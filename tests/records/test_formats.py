@@ -179,7 +179,7 @@ RUNS = [
 
 
 def test_flashinfer_workloads_become_ours(tmp_path):
-    suite = flashinfer.load_workload(folder(tmp_path / "trace", runs=RUNS))
+    suite = workloads.load(str(folder(tmp_path / "trace", runs=RUNS)))
     assert [(e.op, e.weight) for e in suite.entries] == [
         ("matmul", 0.5), ("matmul", 0.5), ("rms_norm", 1.0),
     ]  # fmt: skip
