@@ -21,6 +21,7 @@ C_TYPES = {
     "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8", "bool": "bool",
 }  # fmt: skip
 """Names of `_common.cuh` for the dtypes."""
+_GENERAL = ("_common.cuh", "_mma.cuh")
 _INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
 
 
@@ -56,14 +57,14 @@ def read(name: str) -> str:
 
 
 def assemble(file: str, built_for: Target, macros: Macros, before: str = "") -> str:
-    """The whole text: target, headers, macros, body.
+    """The whole text: target, general headers, macros, body.
 
-    `before` comes first (the tests' emulation header). Macros stand after the headers so that
-    they cannot change a name inside of them.
+    `before` comes first (the tests' emulation header). Macros stand after the general headers so
+    that they cannot change a name inside of them; other headers are part of the body.
     """
     text = read(file)
-    headers = "".join(read(name) for name in _INCLUDE.findall(text))
-    body = _INCLUDE.sub("", text)
+    headers = "".join(read(name) for name in _INCLUDE.findall(text) if name in _GENERAL)
+    body = _INCLUDE.sub(lambda m: "" if m[1] in _GENERAL else read(m[1]), text)
     lines = [
         f"typedef {value} {name};" if isinstance(value, str) else f"#define {name} {int(value)}"
         for name, value in sorted(macros.items())

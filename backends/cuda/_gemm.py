@@ -248,6 +248,7 @@ def _build_mma(product: Product, config: Config, runtime: Runtime, aligned: bool
     macros |= {
         "STAGES": int(config["stages"]),
         "SPLIT": int(splits > 1),
+        "PAIRS": int(n % 2 == 0),
         "A_K": int(product.a.adjacent == 1),
         "B_N": int(product.b.adjacent == 1),
         "VA": int(aligned and product.a.vector(product.dtype)),

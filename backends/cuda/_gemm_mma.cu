@@ -4,7 +4,7 @@
 //
 // Macros: T; tile BM BN BK; WARPS_M WARPS_N; STAGES of the cp.async pipeline; A_K (1: A's k axis
 // is adjacent, 0: its m axis); B_N (1: B's n axis is adjacent, 0: its k axis); VA VB (rows start
-// on 16 bytes); SPLIT (1: write f32 partial sums, `gemm_finish` adds them); ACT BIAS RESIDUAL.
+// on 16 bytes); PAIRS (n is even); SPLIT (1: write f32 partial sums, `gemm_finish` adds them); ACT BIAS RESIDUAL.
 constexpr int THREADS = WARPS_M * WARPS_N * 32;
 constexpr int WM = BM / WARPS_M, WN = BN / WARPS_N;  // a warp's part of the tile
 constexpr int FM = WM / 16, FN = WN / 8;             // ... in fragments
@@ -33,6 +33,16 @@ DEVICE void load_b(u32 *f, const T *bs, int col, int kk, int lane) {
   int j = lane / 8, r = lane % 8;
   if (B_N) ldmatrix4<true>(f, bs + (kk + r + j % 2 * 8) * B_PITCH + col + j / 2 * 8);
   else ldmatrix4<false>(f, bs + (col + r + j / 2 * 8) * B_PITCH + kk + j % 2 * 8);
+}
+
+// Two neighbours; with PAIRS (n is even) always both, in one access.
+template <class P> DEVICE void put(P *to, P low, P high, bool both) {
+  if (PAIRS) {
+    store<2>(to, Pack<P, 2>{low, high});
+  } else {
+    to[0] = low;
+    if (both) to[1] = high;
+  }
 }
 
 // Grid: x = tiles, grouped so that 8 rows of tiles share B in the cache; y = splits of k; z = batch.
@@ -93,24 +103,26 @@ KERNEL(THREADS) gemm_mma(T *c, float *partial, const T *a, const T *b, const T *
     async_wait<0>();
     __syncthreads();  // shared memory is free for the next batch
 
-    // Writes two adjacent elements a fragment row; a quad of lanes covers 8.
+    // Writes two adjacent elements of a fragment row at once; a quad of lanes covers 8.
     i64 base = z * m * n;
     UNROLL
     for (int i = 0; i < FM; i++)
       UNROLL
       for (int j = 0; j < FN; j++)
         UNROLL
-        for (int e = 0; e < 4; e++) {
+        for (int e = 0; e < 4; e += 2) {
           i64 row = m0 + warp_row + i * 16 + lane / 4 + e / 2 * 8;
-          i64 col = n0 + warp_col + j * 8 + lane % 4 * 2 + e % 2;
-          if (row < m && col < n) {
+          i64 col = n0 + warp_col + j * 8 + lane % 4 * 2;
+          if (row >= m || col >= n) continue;
+          float *x = acc[i][j] + e;
 #if SPLIT
-            partial[(blockIdx.y * batch + z) * m * n + row * n + col] = acc[i][j][e];
+          put(partial + (blockIdx.y * batch + z) * m * n + row * n + col, x[0], x[1], col + 1 < n);
 #else
-            c[base + row * n + col] = finish<ACT, BIAS, RESIDUAL>(acc[i][j][e], bias,
-                                                                  residual + base, row, col, n);
+          const T *r = residual + base;
+          T low = finish<ACT, BIAS, RESIDUAL>(x[0], bias, r, row, col, n), high = low;
+          if (PAIRS || col + 1 < n) high = finish<ACT, BIAS, RESIDUAL>(x[1], bias, r, row, col + 1, n);
+          put(c + base + row * n + col, low, high, col + 1 < n);
 #endif
-          }
         }
   }
 }

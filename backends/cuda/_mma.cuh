@@ -7,6 +7,7 @@
 //   d[0], d[1] row g, columns 2t, 2t+1    d[2], d[3] row g+8
 
 #if defined(PORTABLE_EMULATE)
+DEVICE float exp2_fast(float x) { return exp2f(x); }
 DEVICE void mma(float *d, const u32 *a, const u32 *b, f16) { emulate::mma_f16(d, a, b); }
 DEVICE void mma(float *d, const u32 *a, const u32 *b, bf16) { emulate::mma_bf16(d, a, b); }
 DEVICE void mma(int *d, const u32 *a, const u32 *b, i8) { emulate::mma_s8(d, a, b); }
@@ -23,6 +24,11 @@ DEVICE void async_copy16(void *to, const void *from, bool valid) {
 DEVICE void async_commit() { emulate::async_commit(); }
 template <int N> DEVICE void async_wait() { emulate::async_wait(N); }
 #else
+DEVICE float exp2_fast(float x) {  // 2 ulp, one instruction
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 DEVICE u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 
 // m16n8k16; sm_75 has only k8, so it takes two.
@@ -47,13 +53,21 @@ DEVICE void mma(float *d, const u32 *a, const u32 *b, bf16) {
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-// m16n8k32: a register holds 4 consecutive k.
+#endif
+// m16n8k32: a register holds 4 consecutive k. sm_75 has m8n8k16, so it takes four.
 DEVICE void mma(int *d, const u32 *a, const u32 *b, i8) {
+#if ARCH < 800
+  for (int h = 0; h < 4; h++)  // h % 2: rows 0..7 or 8..15; h / 2: k 0..15 or 16..31
+    asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
+        : "+r"(d[h % 2 * 2]), "+r"(d[h % 2 * 2 + 1]) : "r"(a[h]), "r"(b[h / 2]));
+#else
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9},"
       " {%0,%1,%2,%3};"
       : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
 }
+#if ARCH >= 800
 // m16n8k8: a[0] (g, t), a[1] (g+8, t), a[2] (g, t+4), a[3] (g+8, t+4); b[0] (t, g), b[1] (t+4, g).
 DEVICE void mma(float *d, const u32 *a, const u32 *b, float) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9},"
