@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from portable import registry
 from portable.device import Device, DeviceInfo, DeviceSpec
-from portable.errors import PortableError, UnknownNameError
+from portable.errors import DTypeError, PortableError, UnknownNameError
 from portable.op import Cost
 
 if TYPE_CHECKING:
@@ -41,10 +41,16 @@ class PhysicalDevice:
         return measured_roofs(self.id)
 
     def speed_of_light(self, cost: Cost) -> SpeedOfLight | None:
-        """T_SOL from the datasheet roof; None when the database does not know the device."""
+        """T_SOL from the datasheet roof; None when the database does not know the device, or has
+        no peak for a dtype of the work."""
         from portable import roofline
 
-        return roofline.speed_of_light(cost, self.spec) if self.spec else None
+        if self.spec is None:
+            return None
+        try:
+            return roofline.speed_of_light(cost, self.spec)
+        except DTypeError:
+            return None
 
     def roof_time(self, cost: Cost) -> float | None:
         """Least time [s] by the measured roofs of this very device; None before calibration."""
@@ -58,9 +64,8 @@ class PhysicalDevice:
 
         if self.roofs is not None:
             return roofline.roof_time(cost, self.roofs)
-        if self.spec is not None:
-            return roofline.speed_of_light(cost, self.spec).time + LAUNCH_FLOOR
-        return LAUNCH_FLOOR
+        sol = self.speed_of_light(cost)
+        return (sol.time if sol else 0.0) + LAUNCH_FLOOR
 
 
 @functools.cache
