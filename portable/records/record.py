@@ -129,7 +129,7 @@ class Record:
         reason: why the status is not "ok".
         machine: fingerprint of the machine.
         created: UTC, ISO 8601.
-        roofs: the calibrated roofs of that time (`roofline.Roofs.to_json()`): with them a report
+        roofs: the calibrated roofs of that time (`roofline.Roofs.flat()`): with them a report
             can be recomputed from the record file alone.
         details: anything else worth keeping ("compile_time", "copy_time", "clock").
     """
