@@ -1,0 +1,3 @@
+from portable.testing import conformance_suite
+
+TestNumba = conformance_suite("numba", level="full")
