@@ -167,9 +167,9 @@ class Launcher:
                 array.__array_interface__["data"][0]
             )
             if mapped:
-                buffer = cl.Buffer(queue.context, flags.WRITE_ONLY | flags.USE_HOST_PTR, hostbuf=view)
+                buffer = cl.Buffer(queue.context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=view)
             else:
-                buffer = cl.Buffer(queue.context, flags.WRITE_ONLY, size=array.nbytes)
+                buffer = cl.Buffer(queue.context, flags.READ_WRITE, size=array.nbytes)
             results.append((buffer, 0))
         self._enqueue(bound, queue, inputs, results, None)
         for array, (buffer, _) in zip(outputs, results, strict=True):

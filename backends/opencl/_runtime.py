@@ -39,8 +39,13 @@ _local = threading.local()
 _lock = threading.Lock()
 
 
-def _wants_oclgrind() -> bool:
-    return os.environ.get("PORTABLE_OCLGRIND", "") not in ("", "0")
+def _wants_oclgrind() -> str:
+    """Oclgrind checks kernels, very slowly: listed only when `PORTABLE_OCLGRIND` asks for it.
+
+    "1" lists it as a CPU, "gpu" as a GPU, so that the kernels for GPUs can be checked too.
+    """
+    wanted = os.environ.get("PORTABLE_OCLGRIND", "")
+    return "" if wanted == "0" else wanted
 
 
 def packaged_drivers() -> dict[str, Path]:
@@ -138,7 +143,9 @@ def runtime_name(platform_name: str) -> str:
 
 def _kind(device: Any) -> str:
     types = load().device_type
-    if device.type & types.CPU or "grind" in device.platform.name.lower():
+    if "grind" in device.platform.name.lower():
+        return "gpu" if _wants_oclgrind() == "gpu" else "cpu"
+    if device.type & types.CPU:
         return "cpu"
     return "gpu" if device.type & types.GPU else "accelerator"
 
