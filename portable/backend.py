@@ -11,7 +11,6 @@ three functions and a few optional constants. The file name is the registration.
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import importlib.util
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -233,6 +232,8 @@ class BackendBase:
 
     def versions(self) -> Mapping[str, str]:
         """Versions of `distributions` that are installed."""
+        import importlib.metadata  # late: importing portable must be fast
+
         found = {}
         for name in self.distributions:
             try:

@@ -12,10 +12,10 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from portable import arrays as arrays_
-from portable import registry, selector
+from portable import registry
 from portable.arrays import KEYS, Inputs, Step
 from portable.backend import Kernel, trait
 from portable.errors import (
@@ -26,8 +26,10 @@ from portable.errors import (
     UnknownNameError,
 )
 from portable.op import Op, Problem
-from portable.selector import Candidate, Choice
 from portable.settings import Settings, clear_plans, current, intern, scope
+
+if TYPE_CHECKING:
+    from portable.selector import Candidate, Choice
 
 Run = Callable[..., Any]
 
@@ -119,6 +121,8 @@ def build(op: Op, arrays: tuple[Any, ...], params: Any, settings: Settings) -> P
     inputs, problem = bind_problem(op, arrays, params, settings)
     if settings.policy == "tune" and not inputs.constraints:
         importlib.import_module("portable.tuning").tune_here(problem, inputs.device)
+    from portable import selector
+
     choice = selector.choose(op, problem, inputs, settings)
     run = join(choice.kernel, choice.candidate, inputs)
     if any(x is None for x in arrays):
@@ -192,6 +196,8 @@ def recover(
     if len(choice.candidates) < 2:
         raise error
     reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    from portable import selector
+
     selector.set_aside(choice.candidate, choice.problem, reason)
     forget_plans(choice.candidate.name)
     try:
@@ -339,7 +345,7 @@ def refresh_evidence() -> None:
 
 def refresh() -> None:
     """Forget plans, evidence and device facts: backends, records or roofs have changed."""
-    from portable import evidence, machine
+    from portable import evidence, machine, selector
 
     forget_plans()
     KEYS.clear()

@@ -20,7 +20,6 @@ PortableError                what the caller could not know
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 
 
@@ -56,6 +55,8 @@ class UnknownNameError(ArgumentError, ValueError):
     """A name that does not exist; the message lists the near and the known ones."""
 
     def __init__(self, kind: str, name: object, known: Iterable[str], hint: str = "") -> None:
+        import difflib  # late: importing portable must be fast
+
         names = sorted(known)
         near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.6)
         did_you_mean = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.metadata
 import pkgutil
 import threading
 import traceback
@@ -212,6 +211,8 @@ def op(name: str) -> Op:
 
 
 def _discover() -> dict[str, Registered]:
+    import importlib.metadata  # late: importing portable must be fast
+
     found: dict[str, Registered] = {}
     seen: set[tuple[str, str]] = set()
     for point in importlib.metadata.entry_points(group=GROUP):
