@@ -61,7 +61,7 @@ def report(
         str | None, typer.Option(help="JSON of `portable crosscompile`, shown as tables")
     ] = None,
     port_cost: Annotated[
-        str | None, typer.Option(help="JSON of lines of code: {backend: {op: lines}}")
+        str | None, typer.Option(help="lines of code: JSON {backend: {op: lines}}, or 'count'")
     ] = None,
     title: Annotated[str, typer.Option(help="title")] = "Porting gaps and speed of light",
     quiet: Annotated[bool, typer.Option(help="write files only")] = False,
@@ -81,7 +81,7 @@ def report(
         baseline=older,
         tolerance=tolerance,
         crosscompile=read_json(crosscompile) if crosscompile else None,
-        port_cost=read_json(port_cost) if port_cost else None,
+        port_cost=port_cost_of(port_cost) if port_cost else None,
         title=title,
         sources=[Path(name).name for name in records or []] or ["the record store"],
         notes=notes,
@@ -144,6 +144,13 @@ def weights_of(name: str, scale: str = "cpu") -> Weights:
         loaded.name, entries, unit=loaded.weight_unit, covered=selection.share,
         unmapped=selection.unmapped,
     )  # fmt: skip
+
+
+def port_cost_of(name: str) -> Any:
+    """Lines of code from a file, or counted in this installation."""
+    from portable import report as reports
+
+    return reports.lines_of_code() if name == "count" else read_json(name)
 
 
 def read_json(path: str) -> Any:
