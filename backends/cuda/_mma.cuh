@@ -6,6 +6,8 @@
 //   b[0] k 2t..2t+1, column g    b[1] the same with k + 8
 //   d[0], d[1] row g, columns 2t, 2t+1    d[2], d[3] row g+8
 
+DEVICE u32 pack_bits(u16 low, u16 high) { return (u32)low | (u32)high << 16; }
+
 #if defined(PORTABLE_EMULATE)
 DEVICE float exp2_fast(float x) { return exp2f(x); }
 DEVICE void mma(float *d, const u32 *a, const u32 *b, f16) { emulate::mma_f16(d, a, b); }
@@ -128,9 +130,29 @@ template <int N> DEVICE void async_wait() {
 }
 #endif
 
+// Two e4m3 values (first in the low byte) as two f16, exactly.
+DEVICE u32 e4m3x2_to_f16x2(u32 two) {
+#if defined(PORTABLE_EMULATE)
+  return pack_bits(emulate::float_to_half(emulate::e4m3_to_float(two & 0xFF)),
+                   emulate::float_to_half(emulate::e4m3_to_float(two >> 8 & 0xFF)));
+#elif ARCH >= 890
+  u32 y;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(y) : "h"((u16)two));
+  return y;
+#else
+  // As the top bits of f16 (exponent bias 15), times 2^(15 - 7); 0x7F stays NaN.
+  u32 low = two & 0x7F, high = two >> 8 & 0x7F, y;
+  u32 bits = low << 7 | high << 23;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(bits), "r"(0x5C005C00u));
+  if (low == 0x7F) y |= 0x7FFF;
+  if (high == 0x7F) y |= 0x7FFF0000;
+  return y | (two & 0x80) << 8 | (two & 0x8000) << 16;
+#endif
+}
+
 // Two halves in one register, the first in the low bits.
 template <class T> DEVICE u32 pack2(float low, float high) {
-  return (u32)from_float<T>(low).bits | ((u32)from_float<T>(high).bits << 16);
+  return pack_bits(from_float<T>(low).bits, from_float<T>(high).bits);
 }
 
 // A tile of ROWS x COLS elements from global memory (row stride `stride`, columns adjacent) into
