@@ -25,8 +25,17 @@ def relu(x: Array) -> None:
 
 def gelu(x: Array) -> None:
     """x/2 (1 + erf(x / sqrt 2)), without cancellation for large negative x in float32."""
-    phi = _phi_single(x) if x.dtype == np.float32 else 0.5 * _erfc_double(x * -math.sqrt(0.5))
-    x *= phi
+    if x.dtype != np.float32:
+        x *= 0.5 * _erfc_double(x * -math.sqrt(0.5))
+        return
+    # x Phi(x) = (x + |x|)/2 - |x| erfc(|x| / sqrt 2)/2: no branch on the sign, no cancellation.
+    # The cap keeps inf * 0 out of the last term; (-inf + inf)/2 is NaN, as -inf * 0 is.
+    size = np.abs(x)
+    tail = _half_erfc(size)
+    x *= 0.5
+    x += 0.5 * size
+    tail *= np.minimum(size, np.float32(1e30), out=size)
+    x -= tail
 
 
 def gelu_tanh(x: Array) -> None:
@@ -56,22 +65,20 @@ ACTIVATIONS: dict[str | None, Callable[[Array], None]] = {
 }  # fmt: skip
 
 
-def _phi_single(x: Array) -> Array:
-    """Normal distribution function: erfc(|z|)/2 = (a1 t + ... + a5 t^5) exp(-z^2) / 2, mirrored."""
-    z = np.abs(x)
-    z *= math.sqrt(0.5)
-    t = z * _P
+def _half_erfc(size: Array) -> Array:
+    """erfc(z)/2 with z = size / sqrt 2 >= 0: (a1 t + ... + a5 t^5) exp(-z^2) / 2."""
+    z = size * np.float32(math.sqrt(0.5))
+    t = z * np.float32(_P)
     t += 1
     np.reciprocal(t, out=t)
-    tail = t * _A[0]
+    tail = t * np.float32(0.5 * _A[0])
     for a in _A[1:]:
-        tail += a
+        tail += np.float32(0.5 * a)
         tail *= t
     z *= z
     np.negative(z, out=z)
     tail *= np.exp(z, out=z)
-    tail *= 0.5
-    return np.where(x > 0, 1 - tail, tail)
+    return tail
 
 
 def _erfc_double(x: Array) -> Array:

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from portable.backend import Config, Kernel
-from portable.backends.numpy._support import Array, quiet, result_dtype, row_blocks, wide_dtype
+from portable.backends.numpy._support import (
+    Array,
+    quiet,
+    result_dtype,
+    row_blocks,
+    store,
+    wide_dtype,
+)
 from portable.backends.numpy.rms_norm import scale_to_rms
 from portable.device import Device
 from portable.op import Problem
@@ -36,11 +43,11 @@ def compile(problem: Problem, device: Device, config: Config) -> Kernel:
             source, other, target, summed = block
             wide = source.astype(compute)
             wide += other
-            summed[...] = wide
+            store(summed, wide.copy() if dtype == np.float16 else wide)
             scale_to_rms(wide, eps)
             if scale is not None:
                 wide *= scale
-            target[...] = wide
+            store(target, wide)
         return y, total
 
     return quiet(kernel)

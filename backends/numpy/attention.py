@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from portable.backend import Config, Kernel
-from portable.backends.numpy._support import Array, quiet, result_dtype, wide_dtype
+from portable.backends.numpy._support import Array, quiet, result_dtype, store, wide_dtype
 from portable.device import Device
 from portable.op import Problem
 
@@ -58,7 +58,7 @@ def compile(problem: Problem, device: Device, config: Config) -> Kernel:
                     _apply_causal(scores, start + t - s)
                 _softmax(scores)
                 weighted = np.matmul if clean else _matmul_special
-                y[i, heads, rows] = weighted(scores, values[:seen])
+                store(y[i, heads, rows], weighted(scores, values[:seen]))
         return y
 
     return quiet(kernel)

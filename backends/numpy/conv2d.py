@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from portable.backend import Config, Kernel
-from portable.backends.numpy._support import Array, quiet, result_dtype, wide_dtype
+from portable.backends.numpy._support import Array, quiet, result_dtype, store, wide_dtype
 from portable.device import Device
 from portable.op import Problem
 
@@ -45,7 +45,7 @@ def compile(problem: Problem, device: Device, config: Config) -> Kernel:
             part = np.matmul(matrix, patches)
             if offset is not None:
                 part += offset
-            y[image] = part.reshape(filters, rows, columns)
+            store(y[image], part.reshape(filters, rows, columns))
         return y
 
     return quiet(kernel)

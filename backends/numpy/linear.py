@@ -8,7 +8,7 @@ import numpy as np
 
 from portable.backend import Config, Kernel
 from portable.backends.numpy._activations import ACTIVATIONS
-from portable.backends.numpy._support import Array, quiet, result_dtype, wide_dtype
+from portable.backends.numpy._support import Array, quiet, result_dtype, store, wide_dtype
 from portable.device import Device
 from portable.op import Problem
 
@@ -46,7 +46,7 @@ def compile(problem: Problem, device: Device, config: Config) -> Kernel:
                 activation(part)
             if residual is not None:
                 part += residual[block]
-            target[block] = part
+            store(target[block], part)
         return y
 
     return quiet(kernel)

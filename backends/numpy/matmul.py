@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from portable.backend import Config, Kernel
-from portable.backends.numpy._support import Array, quiet, result_dtype
+from portable.backends.numpy._support import Array, quiet, result_dtype, store
 from portable.device import Device
 from portable.op import Problem, TensorSpec
 
@@ -84,7 +84,8 @@ def _half_2d(a: Array, b: Array, y: Array) -> None:
     for j in range(0, n, step):
         wide = b[:, j : j + step].astype(np.float32)
         for i in range(0, m, step):
-            y[i : i + step, j : j + step] = np.matmul(a[i : i + step].astype(np.float32), wide)
+            part = np.matmul(a[i : i + step].astype(np.float32), wide)
+            store(y[i : i + step, j : j + step], part)
 
 
 def _is_reversed(spec: TensorSpec) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from portable.backend import Config, Kernel
-from portable.backends.numpy._support import Array, quiet, result_dtype, wide_dtype
+from portable.backends.numpy._support import Array, quiet, result_dtype, store, wide_dtype
 from portable.device import Device
 from portable.op import Problem
 
@@ -39,10 +39,10 @@ def compile(problem: Problem, device: Device, config: Config) -> Kernel:
         x2 = x[..., second].astype(compute, copy=False)
         part = x1 * cos
         part -= x2 * sin
-        y[..., first] = part
+        store(y[..., first], part)
         np.multiply(x2, cos, out=part)
         part += x1 * sin
-        y[..., second] = part
+        store(y[..., second], part)
         return y
 
     return quiet(kernel)

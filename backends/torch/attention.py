@@ -42,6 +42,7 @@ def compile(problem: Problem, device: Device, config: Config) -> Kernel:
     masked = "mask" in problem.operands
     plain = causal and not masked and s == t  # torch's is_causal is aligned to the start
     built = causal and not plain and s > 1  # the only query of a decode step sees every key
+    folds = group > 1 and not masked and (s == 1 or not causal)
     hides_nan = device.id == "cpu"
 
     def kernel(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
@@ -51,7 +52,11 @@ def compile(problem: Problem, device: Device, config: Config) -> Kernel:
             mask = _with_causal(mask, s, t, q.device)
         if mask is not None and mask.dtype != torch.bool:
             mask = mask.to(compute)
-        q, k, v = q.to(compute), _shared(k, group).to(compute), _shared(v, group).to(compute)
+        q, k, v = q.to(compute), k.to(compute), v.to(compute)
+        if folds:  # queries of a group see the same keys: they are one longer sequence
+            q = q.reshape(q.shape[0], -1, group * s, q.shape[3])
+        else:
+            k, v = _shared(k, group), _shared(v, group)
         if is_transforming():
             y = _composed(q, k, v, _with_causal(mask, s, t, q.device) if plain else mask, scale)
         else:
@@ -61,7 +66,7 @@ def compile(problem: Problem, device: Device, config: Config) -> Kernel:
             y = torch.where(seen.any(-1, keepdim=True), y, 0.0)
         elif hides_nan:
             y = torch.where(_is_nan(q) | _is_nan(k[:, :, :1]), torch.nan, y)
-        return y.to(dtype)
+        return y.reshape(shape).to(dtype)
 
     return guarded(kernel, problem, device)
 
