@@ -188,6 +188,10 @@ class Backend(Protocol):
         """Families this backend brings (NumPy's by numpy, torch's by torch, ...)."""
         ...
 
+    # Optional: roofs - an object with compute_roof(device, dtype) -> FLOP/s samples (DTypeError
+    # where there is no such arithmetic) and stream(device, kind, nbytes) -> B/s samples for kind
+    # "read", "write", "triad": micro-kernels for `portable calibrate`.
+
     def synchronize(self, device: Device) -> None:
         """Wait until all work on the device is done."""
         ...

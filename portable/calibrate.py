@@ -1,12 +1,13 @@
 """Roofs of this machine, the price of array conversions, and a small probe set: in a minute.
 
-A roof is the best that anything reached here: the backends' own micro-kernels (FMA, stream), a
-matmul through whatever library is fastest, a copy through NumPy. Every number keeps its spread
-and who reached it.
+A roof is the best sample that anything reached here: the backends' own micro-kernels (FMA,
+stream), a matmul through whatever library is fastest, a copy through NumPy. Every number keeps
+its spread and who reached it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from typing import Any
 
 from portable import arrays, cases, contest, engine, machine, measure, records, registry
 from portable.device import Device
+from portable.errors import DTypeError
 from portable.op import Problem, TensorSpec
 from portable.records.record import utc_now
 from portable.roofline import Roofs
@@ -137,10 +139,12 @@ def _measure_roofs(physical: machine.PhysicalDevice, say: Progress) -> Roofs:
     for name, hook, device in _hooks(physical):
         label = f"{name}[{device.runtime}]" if device.runtime else name
         for dtype in ROOF_DTYPES:
-            if samples := hook.compute_roof(device, dtype):
+            with contextlib.suppress(DTypeError):  # the device has no arithmetic in it
+                samples = hook.compute_roof(device, dtype)
                 compute.setdefault(f"{dtype}/vector", []).append((f"{label} FMA", samples))
         for level, kind, nbytes in _streams(physical):
-            if samples := hook.stream(device, kind, nbytes):
+            samples = hook.stream(device, kind, nbytes)
+            if samples:
                 bandwidth.setdefault(level, []).append((f"{label} {kind}", samples))
     say(1, 4, "matrix products")
     for dtype in ROOF_DTYPES:
@@ -220,13 +224,14 @@ def _best(
     rates, spread, method = {}, {}, {}
     for name, readings in (*compute.items(), *bandwidth.items()):
         if readings:
-            who, samples = max(readings, key=lambda r: median(r[1]))
-            rates[name] = median(samples)
+            who, samples = max(readings, key=lambda r: max(r[1]))
+            rates[name] = max(samples)
             spread[name], method[name] = relative_spread(tuple(samples)), who
     who, samples = min(latency, key=lambda r: median(r[1]), default=("", [0.0]))
     spread["latency"], method["latency"] = relative_spread(tuple(samples)), who
+    _vector_under_matrix(rates, spread, method)
     return Roofs(
-        compute=_vector_at_most_matrix({k: v for k, v in rates.items() if k in compute}),
+        compute={k: v for k, v in rates.items() if "/" in k},
         bandwidth={k: v for k, v in rates.items() if k in bandwidth},
         latency=median(samples),
         spread=spread,
@@ -236,14 +241,15 @@ def _best(
     )
 
 
-def _vector_at_most_matrix(rates: dict[str, float]) -> dict[str, float]:
+def _vector_under_matrix(
+    rates: dict[str, float], spread: dict[str, float], method: dict[str, str]
+) -> None:
     """A matrix product may use the vector unit: its roof is at least that of the vector unit."""
-    for name, rate in list(rates.items()):
-        dtype, unit = name.split("/")
-        if unit == "vector":
-            matrix = f"{dtype}/matrix"
-            rates[matrix] = max(rates.get(matrix, 0.0), rate)
-    return rates
+    for name in [n for n in rates if n.endswith("/vector")]:
+        matrix = name.replace("/vector", "/matrix")
+        if rates[name] > rates.get(matrix, 0.0):
+            rates[matrix], spread[matrix] = rates[name], spread[name]
+            method[matrix] = method[name]
 
 
 # --- conversions -------------------------------------------------------------------------------
@@ -282,11 +288,11 @@ def probe_problems() -> list[Problem]:
     for op_name, shapes, dtype, params, transposed in PROBES:
         op = registry.op(op_name)
         problem = cases.problem_of_shapes(op, shapes, dtype, params)
-        found.append(_with_transposed(problem, transposed) if transposed else problem)
+        found.append(with_transposed(problem, transposed) if transposed else problem)
     return found
 
 
-def _with_transposed(problem: Problem, operand: str) -> Problem:
+def with_transposed(problem: Problem, operand: str) -> Problem:
     """The same problem with one operand stored transposed (a weight kept as (n, k))."""
     index = problem.operands.index(operand)
     spec = problem.tensors[index]

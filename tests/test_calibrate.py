@@ -9,7 +9,7 @@ import pytest
 
 import portable
 from portable import benching, calibrate, contest, engine, machine, records
-from portable.errors import UnknownNameError
+from portable.errors import DTypeError, UnknownNameError
 from portable.roofline import Roofs
 
 
@@ -52,7 +52,9 @@ def test_micro_kernels_of_backends_are_used(monkeypatch):
     class Hook:
         @staticmethod
         def compute_roof(device, dtype):
-            return [5e15, 5e15] if dtype == "float32" else []
+            if dtype != "float32":
+                raise DTypeError(f"no {dtype}")
+            return [4e15, 5e15]
 
         @staticmethod
         def stream(device, kind, nbytes):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from portable.backend import ArrayFamily, BackendBase, Missing
 from portable.device import Device
@@ -52,11 +53,25 @@ class OpenCL(BackendBase):
 
         return {**super().versions(), **_runtime.driver_versions()}
 
+    @property
+    def roofs(self) -> Any:
+        """Micro-kernels for `portable calibrate`."""
+        from portable.backends.opencl import _roofs
+
+        return _roofs
+
     def array_families(self) -> Sequence[ArrayFamily]:
         """pyopencl.array.Array."""
         from portable.backends.opencl import _arrays
 
         return (_arrays.family,)
+
+    @property
+    def roofs(self) -> Any:
+        """Micro-kernels that measure a device: compute_roof, stream, launch_latency."""
+        from portable.backends.opencl import _roofs
+
+        return _roofs
 
     def synchronize(self, device: Device) -> None:
         """Wait for the queue of this thread on the device."""
