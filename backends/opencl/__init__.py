@@ -53,13 +53,6 @@ class OpenCL(BackendBase):
 
         return {**super().versions(), **_runtime.driver_versions()}
 
-    @property
-    def roofs(self) -> Any:
-        """Micro-kernels for `portable calibrate`."""
-        from portable.backends.opencl import _roofs
-
-        return _roofs
-
     def array_families(self) -> Sequence[ArrayFamily]:
         """pyopencl.array.Array."""
         from portable.backends.opencl import _arrays
