@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from portable.report.attribution import MEANING, STEPS
+from portable.report.attribution import STEPS
 from portable.report.portability import Study
 from portable.report.ranking import Total
 from portable.report.rows import Place, Row
@@ -93,13 +93,14 @@ class _Roof:
 
 def _roofs(place: Place, rows: Sequence[Row]) -> list[_Roof]:
     used = sorted({r.sol.way for r in rows if r.sol is not None and r.sol.way})
+    reached = sorted({r.roof.way for r in rows if r.roof is not None and r.roof.way})
     found: list[_Roof] = []
     if place.spec is not None and place.spec.bandwidth > 0:
         spec = place.spec
         found += [_Roof(way, spec.peaks[way], spec.bandwidth, False) for way in used]
     if place.roofs is not None:
         rates = place.roofs.compute
-        ways = [w for w in used if w in rates] or sorted(rates)[:1]
+        ways = [way for way in reached if way in rates]
         found += [_Roof(way, rates[way], place.roofs.dram, True) for way in ways]
     return found
 
@@ -208,29 +209,17 @@ def swatch(slot: int) -> str:
     )
 
 
-def waterfall(total: Total, title: str) -> str:
-    """Bars from the speed of light to the measured time, each starting where the last one ends."""
-    height, left, right = 34.0, 150.0, 150.0
-    shown = [(n, total.steps[n]) for n in STEPS if total.steps[n] > 0 or n in STEPS[:5]]
-    whole = total.time or 1.0
-    scale = (WIDTH - left - right) / whole
-    body, at = [], 0.0
-    for index, (name, time) in enumerate(shown):
-        y = index * height + 8
-        x, wide = left + at * scale, max(time * scale, 1.0)
-        body.append(
-            f"<g><title>{escape(f'{name}: {time_text(time)}. {MEANING[name]}')}</title>"
-            f'<text class="tick" x="{left - 8}" y="{y + 13}" text-anchor="end">{name}</text>'
-            f'<rect class="s{STEPS.index(name)}" x="{x:.1f}" y="{y}" width="{wide:.1f}" '
-            f'height="20"/><text class="tick" x="{x + wide + 6:.1f}" y="{y + 13}">'
-            f"{_amount(name, time, whole, total)}</text></g>"
-        )
+def waterfall(total: Total) -> list[tuple[int, str, float, float, str]]:
+    """Bars from the speed of light to the measured time: (step, name, start %, width %, text)."""
+    whole, at = total.time or 1.0, 0.0
+    bars = []
+    for index, name in enumerate(STEPS):
+        time = total.steps[name]
+        if time > 0 or name != "unexplained":
+            text = _amount(name, time, whole, total)
+            bars.append((index, name, 100 * at / whole, 100 * time / whole, text))
         at += time
-        if index + 1 < len(shown):
-            edge = left + at * scale
-            body.append(f'<path class="link" d="M{edge:.1f} {y + 20}v{height - 20}"/>')
-    tall = len(shown) * height + 8
-    return _svg("".join(body), title, f"Sum: {time_text(whole)}", "waterfall", tall)
+    return bars
 
 
 def _amount(name: str, time: float, whole: float, total: Total) -> str:

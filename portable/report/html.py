@@ -21,12 +21,14 @@ from portable.report.model import Report
 from portable.report.prices import Bill, bill
 from portable.report.ranking import Ranking, Total
 from portable.report.rows import Place, Row
-from portable.report.summary import sentences
+from portable.report.summary import ratio, sentences
 from portable.report.table import script_text, table_data
 from portable.stats import geometric_mean
 from portable.text import rate_text, share, time_text
 
 MAX_FIXES = 12
+LEAST_SHARE = 0.005
+"""Share of the time below which nothing is worth fixing."""
 
 
 def write_html(report: Report, path: str | os.PathLike[str]) -> None:
@@ -49,7 +51,7 @@ def render(report: Report) -> str:
     environment.filters |= {
         "time": lambda v: time_text(v) if v is not None else "–",
         "share": _share,
-        "times": lambda v: f"{v:.2f}×" if v is not None else "–",
+        "times": lambda v: ratio(v) if v is not None else "–",
         "rate": rate_text,
         "number": lambda v: f"{v:,.4g}" if v is not None else "–",
     }
@@ -57,7 +59,9 @@ def render(report: Report) -> str:
 
 
 def _share(value: float | None) -> str:
-    return "–" if value is None else share(value) if value else "0"
+    if value is None:
+        return "–"
+    return share(value) if value >= 0.0005 else "<0.1%" if value > 0 else "0"
 
 
 def _context(report: Report, loader: Any, environment: Any) -> dict[str, Any]:
@@ -168,13 +172,12 @@ def _level(gap: float | None) -> int:
 def _ranking(ranking: Ranking, report: Report) -> dict[str, Any]:
     longest = max(t.with_fallback for t in ranking.totals) or 1.0
     lead = ranking.totals[0]
-    title = f"{ranking.weights.name} on {ranking.place.label}: {label_of(lead)}"
     return {
         "ranking": ranking,
         "bars": [_bar(total, longest) for total in ranking.totals],
-        "waterfall": charts.waterfall(lead, title),
+        "waterfall": charts.waterfall(lead),
         "lead": label_of(lead),
-        "fixes": [f for f in ranking.fixes if f.kind != "port"],
+        "fixes": [f for f in ranking.fixes if f.kind != "port" and f.share >= LEAST_SHARE],
         "ports": [f for f in ranking.fixes if f.kind == "port"],
         "bill": _bill(ranking, report),
     }

@@ -62,7 +62,7 @@ class Fix:
         kind: "choice", "ceiling", "kernel", "copies", "launch" or "port".
         where: op and candidate.
         gain: [s] per unit of the workload, at the most.
-        share: of the time of the best choice.
+        share: of the time now: as chosen, or at its best where no choice is known.
         what: a sentence.
     """
 
@@ -173,14 +173,16 @@ _ADVICE = {
     "kernel": "a better kernel or config: tune it, fuse it with its neighbours, or port the winner",
     "copies": "keep operands in the layout and library of the kernel, or take strided operands",
     "launch": "bind the call, batch or fuse small problems, capture a graph",
-    "unexplained": "the stages do not explain it: profile this call",
+    "unexplained": "alone it is faster than among its rivals: threads of another library still "
+    "spinning, or a busy machine",
 }
 
 
 def _fixes(
     here: Table, best: Mapping[Problem, Row], chosen: Mapping[Problem, Row | None], weights: Weights
 ) -> list[Fix]:
-    total = sum(weights.calls[p] * (r.time or 0.0) for p, r in best.items())
+    # Shares are of the time now: where the selector sent it, or at its best.
+    total = sum(weights.calls[p] * ((chosen.get(p) or r).time or 0.0) for p, r in best.items())
     found = [*_choice_fixes(best, chosen, weights, total), *_step_fixes(best, weights, total)]
     found += _port_fixes(here, best, weights, total)
     return sorted(found, key=lambda f: -f.gain)
@@ -218,11 +220,12 @@ def _choice_fixes(
 def _step_fixes(best: Mapping[Problem, Row], weights: Weights, total: float) -> list[Fix]:
     """Losses of the best candidates by op; the ceiling, which no kernel can win, as one."""
     gains: dict[tuple[str, str], float] = {}
-    spent: dict[str, float] = {"": total}
+    spent: dict[str, float] = {"": 0.0}
     ran: dict[str, set[str]] = {"": set()}
     for problem, row in best.items():
         op, calls = problem.op, weights.calls[problem]
-        spent[op] = spent.get(op, 0.0) + calls * (row.time or 0.0)
+        for place in ("", op):
+            spent[place] = spent.get(place, 0.0) + calls * (row.time or 0.0)
         ran.setdefault(op, set()).add(row.candidate)
         for step in row.steps:
             if step.name in _ADVICE and step.time > 0:

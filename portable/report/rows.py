@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from portable import dtypes, registry, roofline
 from portable.device import DeviceInfo, DeviceSpec
 from portable.errors import DTypeError, RecordError, UnknownNameError
-from portable.op import Cost, Problem
+from portable.op import Cost, Problem, Work
 from portable.records import Record
 from portable.report.attribution import Step, attribute
 from portable.roofline import Roofs, SpeedOfLight
@@ -309,13 +309,26 @@ def cost_of(problem: Problem) -> Cost | None:
 
 
 def sol_of(cost: Cost | None, spec: DeviceSpec | None) -> SpeedOfLight | None:
-    """T_SOL; None without an entry, or where it has no peak for a dtype of the work."""
+    """T_SOL; None without an entry, or where it has no matrix peak for a dtype of the work.
+
+    Vector and special work whose peak is not published adds no bound: what remains is a lower one,
+    and is marked as estimated.
+    """
     if cost is None or spec is None:
         return None
-    try:
-        return roofline.speed_of_light(cost, spec)
-    except DTypeError:
+    known = tuple(w for w in cost.work if _has_peak(spec, w))
+    if any(w.unit == "matrix" for w in cost.work if w not in known):
         return None
+    sol = roofline.speed_of_light(replace(cost, work=known), spec)
+    return sol if len(known) == len(cost.work) else replace(sol, estimated=True)
+
+
+def _has_peak(spec: DeviceSpec, work: Work) -> bool:
+    try:
+        spec.way(work.dtype, work.unit)
+    except DTypeError:
+        return False
+    return True
 
 
 def short(problem: Problem) -> str:

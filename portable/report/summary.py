@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from portable.report.model import Report
-from portable.report.ranking import Ranking, best_of, table_of
+from portable.report.ranking import Ranking, Total, best_of, table_of
 from portable.report.rows import Place, Row
 from portable.stats import geometric_mean
 from portable.text import share, time_text
@@ -72,11 +72,11 @@ def _workload(ranking: Ranking, report: Report, *, with_fix: bool) -> list[str]:
     where = f" on {ranking.place.label}" if len(report.places) > 1 else ""
     text = f"{ranking.weights.name}{where}: {time_text(best.time)} with the best backend everywhere"
     if "chosen" in named and not named["chosen"].missing:
-        text += f", {named['chosen'].slowdown:.2f} times that with what was chosen"
+        text += f", {ratio(named['chosen'].slowdown)} that with what was chosen"
     if singles:
-        text += f", {singles[0].slowdown:.2f} times with {singles[0].candidate} alone"
+        text += f", {_single(singles[0])}"
         if len(singles) > 1:
-            text += f", {singles[-1].slowdown:.2f} times with {singles[-1].candidate} alone"
+            text += f", {_single(singles[-1])}"
     lines = [text + "."]
     if with_fix:
         fixes = [f for f in ranking.fixes if f.kind not in ("port", "ceiling")]
@@ -84,6 +84,18 @@ def _workload(ranking: Ranking, report: Report, *, with_fix: bool) -> list[str]:
             first = fixes[0]
             lines.append(f"To fix first: {first.what} (up to {time_text(first.gain)}).")
     return lines
+
+
+def _single(total: Total) -> str:
+    where = "wherever it runs" if total.missing else "alone"
+    return f"{ratio(total.slowdown)} with {total.candidate} {where}"
+
+
+def ratio(value: float) -> str:
+    """A ratio with three digits: "1.23×", "12.3×", "123×"."""
+    return (
+        f"{value:.2f}×" if value < 9.995 else f"{value:.1f}×" if value < 99.95 else f"{value:.0f}×"
+    )
 
 
 def _warnings(report: Report) -> list[str]:

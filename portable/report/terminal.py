@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from portable.report.model import Report
 from portable.report.ranking import Ranking
 from portable.report.rows import Row
-from portable.report.summary import sentences
+from portable.report.summary import ratio, sentences
 from portable.text import share, time_text
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.table import Table
 
 MOST_ROWS = 60
@@ -61,24 +62,50 @@ def _add(table: Table, *cells: str, style: str = "") -> None:
     table.add_row(*map(escape, cells), style=style)
 
 
-def facts(report: Report, most: int = MOST_ROWS) -> Table:
-    """Headline rows, the first of each problem first."""
+_HEAD = ("candidate", "time", "±", "of SOL", "of roof", "S", "gap", "")
+_WIDTHS = (16, 8, 5, 6, 7, 4, 5, 10)
+
+
+def facts(report: Report, most: int = MOST_ROWS) -> Group:
+    """Headline rows, a block for each problem; narrow enough for 80 columns."""
+    from itertools import groupby
+
+    from rich.console import Group
+    from rich.text import Text
+
     found = sorted(report.headlines, key=_order)
     title = "facts" if len(found) <= most else f"facts: {most} of {len(found)} rows"
-    table = _new(
-        "op", "problem", "device", "candidate", "time", "±", "of SOL", "of roof", "S", "gap",
-        "binds", "", title=title,
-    )  # fmt: skip
-    for row in found[:most]:
+    parts: list[Table | Text] = [Text(title, style="italic"), _block([], head=True)]
+    for _, group in groupby(found[:most], key=lambda r: (r.number, id(r.place))):
+        rows = list(group)
+        about = f"{rows[0].problem.op} {rows[0].label}"
+        if len(report.places) > 1:
+            about += f" on {rows[0].place.label}"
+        if rows[0].sol is not None:
+            about += f" ({rows[0].sol.bound_by} binds, T_SOL {time_text(rows[0].sol.time)})"
+        parts += [Text(about, style="bold"), _block(rows)]
+    return Group(*parts)
+
+
+def _block(rows: Sequence[Row], head: bool = False) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=head)
+    for index, (name, width) in enumerate(zip(_HEAD, _WIDTHS, strict=True)):
+        right = 0 < index < len(_HEAD) - 1
+        table.add_column(
+            name, justify="right" if right else "left", overflow="fold", min_width=width,
+            no_wrap=index < len(_HEAD) - 1,
+        )  # fmt: skip
+    for row in rows:
         approximate = "≈" if row.sol is not None and row.sol.estimated else ""
         _add(
-            table, row.problem.op, row.label, row.place.label, row.candidate,
+            table, f"  {row.candidate}",
             time_text(row.time) if row.time else "-",
             share(row.spread) if row.time else "-",
             approximate + _share(row.sol_fraction), _share(row.roof_fraction),
             f"{row.score.value:.2f}" if row.score.value is not None else "-",
-            f"{row.gap_best:.2f}" if row.gap_best else "-",
-            row.sol.bound_by if row.sol else "-", _marks(row),
+            ratio(row.gap_best) if row.gap_best else "-", _marks(row),
             style="" if row.ok else "yellow",
         )  # fmt: skip
     return table
@@ -117,7 +144,7 @@ def ranked(ranking: Ranking) -> Table:
         count = f"{total.problems}/{total.problems + total.missing}"
         _add(
             table, _WORDS.get(total.candidate, total.candidate), time_text(total.with_fallback),
-            f"{total.slowdown:.2f}", count, steps,
+            ratio(total.slowdown), count, steps,
         )  # fmt: skip
     return table
 
@@ -136,6 +163,8 @@ def fixes(ranking: Ranking) -> Table:
 def _portability(report: Report) -> list[Table]:
     tables = []
     for study in report.studies:
+        if study.by_driver:
+            continue
         title = f"performance portability, {study.weights}; H = {{{', '.join(study.platforms)}}}"
         table = _new("application", "PP (app.)", "PP (arch.)", "coverage", "why zero", title=title)
         for result in study.results:

@@ -132,7 +132,7 @@ def test_charts_are_drawn(opened, built):
     )
     assert boxes
     assert all(boxes)
-    assert len(opened.find_elements(By.CSS_SELECTOR, ".waterfall rect")) >= 5
+    assert len(opened.find_elements(By.CSS_SELECTOR, ".waterfall .step")) >= 5
     assert opened.find_elements(By.CSS_SELECTOR, ".cascade .line")
 
 

@@ -17,8 +17,8 @@
     }
     return digits(s * 1e9) + " ns";
   };
-  const share = (v) => (v === null ? "–" : v >= 0.1 ? Math.round(v * 100) + "%" : (v * 100).toFixed(1) + "%");
-  const ratio = (v) => (v === null ? "–" : v.toFixed(2) + "×");
+  const share = (v) => (v === null ? "–" : v >= 0.1 ? Math.round(v * 100) + "%" : v >= 0.0005 ? (v * 100).toFixed(1) + "%" : v > 0 ? "<0.1%" : "0");
+  const ratio = (v) => (v === null ? "–" : (v < 9.995 ? v.toFixed(2) : v < 99.95 ? v.toFixed(1) : v.toFixed(0)) + "×");
   const plain = (v) => (v === null ? "–" : String(Number(v.toPrecision(4))));
 
   // --- colours -------------------------------------------------------------------------------
@@ -109,8 +109,8 @@
 
   const columns = [
     { key: "op", name: "op", get: (i) => D.ops[g(i, "op")].join(" "), show: (i) => D.ops[g(i, "op")][0] },
-    { key: "problem", name: "problem", get: (i) => problem(i)[0], kind: "problem" },
-    { key: "place", name: "device", get: (i) => D.places[g(i, "place")], kind: "place" },
+    { key: "problem", name: "problem", get: (i) => problem(i)[0] },
+    { key: "place", name: "device", get: (i) => D.places[g(i, "place")] },
     { key: "candidate", name: "backend", get: (i) => D.candidates[C.candidate[i]][0], show: (i) => D.candidates[C.candidate[i]][0] + (C.chosen[i] ? " (chosen)" : "") },
     { key: "time", name: "time", get: (i) => C.time[i], show: (i) => time(C.time[i]), n: 1 },
     { key: "spread", name: "±", get: (i) => C.spread[i], show: (i) => share(C.spread[i]), n: 1 },
@@ -255,7 +255,8 @@
     first.append(more);
     line.append(first);
     for (const c of columns) {
-      const cell = node("td", c.show(i), (c.n ? "n " : "") + (c.kind || ""));
+      const cell = node("td", c.show(i), (c.n ? "n " : "") + c.key);
+      if (c.key === "problem") cell.dataset.op = D.ops[g(i, "op")][0];
       if (c.key === "problem" && problem(i)[1]) cell.append(node("small", problem(i)[1]));
       line.append(cell);
     }
