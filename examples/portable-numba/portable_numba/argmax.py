@@ -21,6 +21,8 @@ from portable_numba._compile import (
     write,
 )  # fmt: skip
 
+SOURCES = ("_compile.py",)
+
 
 def why_not(problem: Problem, device: Device) -> list[str]:
     """Floats of 32 and 64 bits."""

@@ -12,6 +12,8 @@ from portable.device import Device
 from portable.op import Problem
 from portable_numba._compile import SMALL, Array, build, prefer, read, write
 
+SOURCES = ("_compile.py",)
+
 
 def why_not(problem: Problem, device: Device) -> list[str]:
     """Elements of 1, 2, 4 or 8 bytes."""

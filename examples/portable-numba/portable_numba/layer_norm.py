@@ -10,6 +10,8 @@ from portable.op import Problem
 from portable_numba import _norm
 from portable_numba._compile import floats_only, thread_configs
 
+SOURCES = ("_compile.py", "_norm.py")
+
 
 def why_not(problem: Problem, device: Device) -> list[str]:
     """Floats of 32 and 64 bits."""

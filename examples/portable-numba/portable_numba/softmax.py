@@ -22,6 +22,8 @@ from portable_numba._compile import (
 )  # fmt: skip
 from portable_numba._exp import exp32
 
+SOURCES = ("_compile.py", "_exp.py")
+
 
 def why_not(problem: Problem, device: Device) -> list[str]:
     """Floats of 32 and 64 bits."""

@@ -1,0 +1,3 @@
+from portable.testing import conformance_suite
+
+TestIree = conformance_suite("iree", level="core")
