@@ -1,6 +1,7 @@
 """Runs the cases of ops on Triton's interpreter; prints one JSON line per op.
 
-    python tests/triton/interpreter.py OP[,OP…] [--levels core,hostile] [--dtypes …] [--all-configs]
+    python tests/triton/interpreter.py OP[,OP…] [--levels core,hostile] [--dtypes …]
+        [--all-configs] [--set '{"split": 4}']
 
 A script of its own: Triton reads TRITON_INTERPRET when a kernel is decorated, so that a process
 either interprets or compiles.
@@ -53,7 +54,7 @@ def spec(tensor):
     return TensorSpec(tuple(tensor.shape), name, tuple(tensor.stride()))
 
 
-def run(name, levels, only, all_configs, verbose=False):
+def run(name, levels, only, all_configs, changes, verbose=False):
     """Counts, failures and seconds of one op."""
     op = importlib.import_module(f"portable.ops.{name}").OP
     implementation, (device,) = backend.implementation(name), backend.devices()
@@ -73,7 +74,7 @@ def run(name, levels, only, all_configs, verbose=False):
                 continue
             found["ran"] += 1
             configs = implementation.configs(problem, device)
-            for config in configs if all_configs else configs[:1]:
+            for config in configs if all_configs else [{**configs[0], **changes}]:
                 found["configs"] += 1
                 begun = time.perf_counter()
                 result = implementation.compile(problem, device, config)(*tensors)
@@ -94,12 +95,15 @@ def main():
     parser.add_argument("--levels", default="core,hostile")
     parser.add_argument("--dtypes", default="")
     parser.add_argument("--all-configs", action="store_true")
+    parser.add_argument("--set", default="{}", help="config entries to replace, as JSON")
     parser.add_argument("--verbose", action="store_true")
     given = parser.parse_args()
     warnings.simplefilter("ignore")  # NumPy's, inside of the interpreter
     only = tuple(filter(None, given.dtypes.split(",")))
+    changes = json.loads(given.set)
     for name in given.ops.split(","):
-        found = run(name, given.levels.split(","), only, given.all_configs, given.verbose)
+        levels = given.levels.split(",")
+        found = run(name, levels, only, given.all_configs, changes, given.verbose)
         print(json.dumps(found), flush=True)
 
 
