@@ -23,6 +23,7 @@ from portable.api import speed_of_light as speed_of_light
 from portable.api import tune as tune
 from portable.api import unregister as unregister
 from portable.api import using as using
+from portable.backends.torch import _compile
 from portable.ops.add_rms_norm import add_rms_norm as add_rms_norm
 from portable.ops.argmax import argmax as argmax
 from portable.ops.attention import attention as attention
@@ -44,5 +45,15 @@ from portable.ops.softmax import softmax as softmax
 from portable.ops.sum import sum as sum
 from portable.ops.swiglu import swiglu as swiglu
 from portable.ops.transpose import transpose as transpose
+
+# torch.compile takes every op as one step of its graph. It must know before the first call, which
+# may be a traced one; nothing of torch is imported by this, and nothing happens without torch.
+_compile.install(
+    {
+        name: value
+        for name, value in list(globals().items())
+        if getattr(value, "__module__", "") == f"portable.ops.{name}"
+    }
+)
 
 __version__ = VERSION

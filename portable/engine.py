@@ -26,7 +26,7 @@ from portable.errors import (
     UnknownNameError,
 )
 from portable.op import Op, Problem
-from portable.settings import Settings, clear_plans, current, intern, scope
+from portable.settings import Settings, clear_plans, current, fresh, intern, scope
 
 if TYPE_CHECKING:
     from portable.selector import Candidate, Choice
@@ -58,10 +58,18 @@ def call(op: Op, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
 def call_pair(op: Op, a: Any, b: Any) -> Any:
     """`call` for two operands and no parameters, without building lists: the shortest warm path."""
     settings = current.get()
-    try:
-        run = settings.plans[op.name, (), KEYS[type(a)](a), KEYS[type(b)](b)]
-    except KeyError:
-        return call(op, (a, b), ())
+    latest = settings.latest.get(op.name)
+    if latest is not None and latest[0](a, b):
+        run = latest[1]
+    else:
+        try:
+            key = (op.name, (), KEYS[type(a)](a), KEYS[type(b)](b))
+            run = settings.plans[key]
+        except KeyError:
+            return call(op, (a, b), ())
+        matcher = settings.matchers.get(key) if settings.matchers else None
+        if matcher is not None:
+            settings.latest[op.name] = (matcher, run)
     try:
         return run(a, b)
     except Exception as error:
@@ -113,7 +121,21 @@ def plan(op: Op, arrays: tuple[Any, ...], params: Any, settings: Settings, key: 
             if settings.observer is not None:
                 run = settings.observer.watch(built)
             settings.plans[key] = run
+            _keep_matcher(settings, op, key, arrays, built.inputs.family, run)
         return run
+
+
+def _keep_matcher(
+    settings: Settings, op: Op, key: Any, arrays: tuple[Any, ...], family: Any, run: Run
+) -> None:
+    """Where a family can compare a whole call at once, the latest plan of an op is tried so."""
+    make = getattr(family, "matcher", None)
+    if make is None or len(arrays) != 2 or key[1] != ():
+        return
+    matcher = make(arrays)
+    if matcher is not None:
+        settings.matchers[key] = matcher
+        settings.latest[op.name] = (matcher, run)
 
 
 def build(op: Op, arrays: tuple[Any, ...], params: Any, settings: Settings) -> Plan:
@@ -224,6 +246,8 @@ def forget_plans(candidate: str | None = None) -> None:
     for (settings, key), built in list(_plans.items()):
         if built.choice.candidate.name == candidate:
             settings.plans.pop(key, None)
+            settings.matchers.pop(key, None)
+            settings.latest.clear()
             _plans.pop((settings, key), None)
 
 
@@ -247,7 +271,7 @@ def captured(name: str, *args: Any, **kwargs: Any) -> tuple[Op, tuple[Any, ...],
     if name not in registry.op_names():
         raise UnknownNameError("op", name, registry.op_names())
     function = getattr(importlib.import_module(f"portable.ops.{name}"), name)
-    asking = replace(current.get(), observer=_CAPTURE, plans={})
+    asking = fresh(current.get(), observer=_CAPTURE)
     try:
         with scope(asking):
             function(*args, **kwargs)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from portable import engine, machine, registry
 from portable.op import Problem
-from portable.settings import Settings, current, forget, intern, scope
+from portable.settings import Settings, current, forget, fresh, intern, scope
 from portable.text import share, table, time_text
 
 
@@ -136,7 +136,7 @@ def profile() -> Iterator[Profile]:
         The profile; read it after the block.
     """
     seen = Profile()
-    settings: Settings = intern(replace(current.get(), observer=seen, plans={}))
+    settings: Settings = intern(fresh(current.get(), observer=seen))
     try:
         with scope(settings):
             yield seen

@@ -37,6 +37,8 @@ class Settings:
         choices: path of a frozen choice table, as written by `portable tune --freeze`.
         observer: called as observer(plan, arrays) instead of the plan, see `portable.profile`.
         plans: call key -> what runs it. Not part of a setting's identity.
+        matchers: call key -> one quick check whether a call has this key, where a family has it.
+        latest: op -> (matcher, plan) of its latest call, tried before the table.
     """
 
     backend: str | None = None
@@ -48,6 +50,13 @@ class Settings:
     choices: str | None = None
     observer: Any = None
     plans: Plans = field(default_factory=dict, compare=False, hash=False, repr=False)
+    matchers: Plans = field(default_factory=dict, compare=False, hash=False, repr=False)
+    latest: dict[str, Any] = field(default_factory=dict, compare=False, hash=False, repr=False)
+
+    def forget(self) -> None:
+        """Drop every plan."""
+        for table in (self.latest, self.matchers, self.plans):
+            table.clear()
 
     def __post_init__(self) -> None:
         for kind, value, allowed in (
@@ -56,6 +65,11 @@ class Settings:
         ):
             if value not in allowed:
                 raise UnknownNameError(kind, value, allowed)
+
+
+def fresh(settings: Settings, **wishes: Any) -> Settings:
+    """A setting with other wishes and tables of its own."""
+    return replace(settings, plans={}, matchers={}, latest={}, **wishes)
 
 
 _interned: dict[Settings, Settings] = {}
@@ -82,7 +96,7 @@ def clear_plans() -> None:
     """Forget every plan: new evidence, a backend that failed, a test."""
     with _lock:
         for settings in _interned:
-            settings.plans.clear()
+            settings.forget()
 
 
 @contextlib.contextmanager
@@ -98,4 +112,4 @@ def scope(settings: Settings) -> Iterator[Settings]:
 def changed(**wishes: Any) -> Settings:
     """The current settings with some wishes changed; None leaves a wish as it is."""
     given = {name: value for name, value in wishes.items() if value is not None}
-    return intern(replace(current.get(), plans={}, **given))
+    return intern(fresh(current.get(), **given))
