@@ -138,7 +138,8 @@
     line.append(node("th", ""));
     line.firstChild.append(node("span", "details", "sr"));
     for (const c of columns) {
-      const cell = node("th", null, c.n ? "n" : "");
+      const cell = node("th", null, (c.n ? "n " : "") + c.key);
+      cell.setAttribute("role", "columnheader");
       cell.scope = "col";
       const sort = node("button", c.name);
       sort.type = "button";
@@ -242,6 +243,7 @@
   };
   const row = (i) => {
     const line = node("tr", null, good(i) ? "" : "off");
+    line.setAttribute("role", "row");  // cards on a phone are still a table
     const first = node("td"), more = node("button", open.has(i) ? "–" : "+", "open");
     more.type = "button";
     more.setAttribute("aria-expanded", open.has(i));
@@ -256,6 +258,7 @@
     line.append(first);
     for (const c of columns) {
       const cell = node("td", c.show(i), (c.n ? "n " : "") + c.key);
+      cell.setAttribute("role", "cell");
       if (c.key === "problem") cell.dataset.op = D.ops[g(i, "op")][0];
       if (c.key === "problem" && problem(i)[1]) cell.append(node("small", problem(i)[1]));
       line.append(cell);
