@@ -76,7 +76,7 @@ def contest(
     device: str = "cpu",
     budget: float = 1.0,
     backends: Sequence[str] | None = None,
-    all_configs: bool = False,
+    configs: int | None = 1,
     only: Sequence[tuple[str, Config]] | None = None,
     cache: str | None = None,
     slowest: float = math.inf,
@@ -91,7 +91,7 @@ def contest(
         device: where the arrays live.
         budget: [s] for the timing of all entrants together.
         backends: names of the candidates to let in; None lets everybody in.
-        all_configs: every config of every candidate, instead of the one expected to be best.
+        configs: how many configs of each candidate, the one expected to be best first; None: all.
         only: just these (candidate, config) pairs, whatever is expected of them.
         cache: "cold" or "warm"; None: cold, but warm for problems under 64 KiB.
         slowest: candidates expected to take this many times the best expected time are left out.
@@ -107,7 +107,7 @@ def contest(
     inputs = arrays.look_at(_with_absent(op, problem, data.sets[0]), op.operand_names)
     eligible, refused = selector.candidates(op, problem, inputs, wishes)
     result = Result(problem, skipped={c.name: "; ".join(c.refused) for c in refused})
-    wanted = only or _wanted(problem, eligible, backends, all_configs, slowest, result)
+    wanted = only or _wanted(problem, eligible, backends, configs, slowest, result)
     entrants = _entrants(op, problem, inputs, eligible, wanted, result)
     right = _checked(op, problem, data, entrants, result)
     if right:
@@ -198,7 +198,7 @@ def _wanted(
     problem: Problem,
     eligible: Sequence[Candidate],
     backends: Sequence[str] | None,
-    all_configs: bool,
+    configs: int | None,
     slowest: float,
     result: Result,
 ) -> list[tuple[str, Config]]:
@@ -212,8 +212,11 @@ def _wanted(
             ratio = slowest * _expected(candidate) / limit
             result.skipped[candidate.name] = f"expected {ratio:.0f} times slower than the best"
             continue
-        configs = _configs(candidate, problem) if all_configs else [candidate.config]
-        found += [(candidate.name, config) for config in configs]
+        own = [
+            candidate.config,
+            *(c for c in _configs(candidate, problem) if c != candidate.config),
+        ]
+        found += [(candidate.name, config) for config in own[:configs]]
     return found
 
 

@@ -364,7 +364,7 @@ def refresh_evidence() -> None:
     """New records: the next misses read them; plans that stand keep standing."""
     from portable import evidence
 
-    evidence.forget()
+    evidence.forget_records()
 
 
 def refresh() -> None:

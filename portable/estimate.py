@@ -3,6 +3,10 @@
 Every piece of evidence is a *slowdown*: measured time over the roofline model's time of the
 machine it was measured on, as a base-2 logarithm. Slowdowns are interpolated in shape space and
 multiplied by this device's model, so that a record of a kindred machine still tells something.
+
+Two layers: the surface of the kin (shipped priors, other machines, stale records) and, on top of
+it, what this machine's own records differ from it. A few local records thus shift the level of a
+candidate everywhere, and its shape near them.
 """
 
 from __future__ import annotations
@@ -15,12 +19,26 @@ from typing import Any
 
 from portable.op import Problem
 
-EXACT, NEIGHBOUR, KIN, ROOFLINE = "exact record", "neighbours", "same kind of device", "roofline"
+EXACT, NEIGHBOUR, KIN = "exact record", "neighbours", "same kind of device"
+EFFICIENCY, ROOFLINE = "learned efficiency", "roofline"
 
 UNMEASURED_SLOWDOWN = 3.3
 """log2 of the slowdown assumed for a candidate nobody has measured: a tenth of the roof. Low on
 purpose: an unknown implementation must be measured (tune, bench, calibrate) before it displaces a
 known one."""
+
+OTHER_DTYPE = 1.0
+"""log2 of the extra slowdown assumed for a dtype that only other dtypes' records speak of."""
+
+NEAR = 0.02
+"""Squared distance at which a point's weight stops growing: a tenth of a factor of two."""
+
+PRIOR_WEIGHT = 1.0 / (NEAR + 1.5**2) ** 2
+"""Weight of the common offset against local records: that of a record 1.5 factors of two away."""
+
+GAP_ERROR = 0.15
+"""log2 of error that each factor of two of distance to the nearest point adds; from leaving one
+record out (`python -m bench.leave_one_out`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +49,10 @@ class Point:
         features: position in shape space, see `features`.
         traits: what must agree for full weight (layouts, activation, mask ...).
         slowdown: log2(measured time / model time on the machine of the measurement).
-        distance: how far away the machine is: 0 here, more on kin.
-        source: for people: "3 records here", "prior: AMD Zen 5, 2 cores".
+        distance: how far away the machine is: 0 here and now, more for stale records and kin.
+        source: for people: "measured here 2026-01-31", "prior: AMD Zen 5, 2 cores".
         problem: the measured problem.
-        time: measured median [s].
+        time: measured time [s].
         spread: relative spread of the samples.
     """
 
@@ -63,6 +81,12 @@ class Estimate:
     error: float
     basis: str
     evidence: str
+
+    @property
+    def cautious(self) -> float:
+        """Mean of the log-normal whose median is `time` [s]: what an uncertain candidate costs on
+        average, so that a known one is not left for a guess that is hardly better."""
+        return self.time * math.exp(0.5 * math.log1p(self.error) ** 2)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -126,20 +150,74 @@ def _axis_trait(problem: Problem, axis: Any) -> Any:
     return "last" if last in axes else "other"
 
 
-def interpolate(points: Sequence[Point], problem: Problem) -> tuple[float, float, Point]:
-    """Slowdown [log2] at a problem by inverse-distance weights, its error, and the nearest point.
+class Surface:
+    """The slowdown of one candidate with one config over shape space.
 
-    The error is the points' own leave-one-out error, or the distance to the nearest one where
-    that is larger.
+    Args:
+        points: its evidence, local and kin.
+        offset: log2 by which this machine's records of all candidates of the op differ from what
+            kin says of them; counts where this candidate has no records of its own.
     """
+
+    def __init__(self, points: Sequence[Point], offset: float = 0.0) -> None:
+        self.local = [p for p in points if p.distance == 0]
+        self.kin = [p for p in points if p.distance > 0]
+        self.offset = offset
+
+    @functools.cached_property
+    def residuals(self) -> list[float]:
+        """log2 of local slowdown over what kin says, per local point."""
+        if not self.kin:
+            return []
+        return [p.slowdown - _mean(self.kin, p.problem)[0] for p in self.local]
+
+    def at(self, problem: Problem) -> tuple[float, float, Point]:
+        """Slowdown [log2] at a problem, its error [log2, one sigma], and the nearest point.
+
+        Raises:
+            ValueError: there are no points.
+        """
+        if not self.kin:
+            return _mean(self.local, problem)
+        value, error, nearest = _mean(self.kin, problem)
+        if not self.local:
+            return value + self.offset, error, nearest
+        own = self.residuals
+        level = (sum(own) + self.offset) / (len(own) + 1)
+        weights = [_weight(p, problem) for p in self.local]
+        total = sum(weights) + PRIOR_WEIGHT
+        shift = (
+            sum(w * r for w, r in zip(weights, own, strict=True)) + PRIOR_WEIGHT * level
+        ) / total
+        variance = sum(w * (r - shift) ** 2 for w, r in zip(weights, own, strict=True)) / total
+        near = max(zip(weights, self.local, strict=True), key=lambda pair: pair[0])[1]
+        if _gap(near, problem) <= _gap(nearest, problem):
+            nearest = near
+        trusted = PRIOR_WEIGHT / total  # share of the kin's own error that is left
+        return (
+            value + shift,
+            math.sqrt(variance + trusted * error**2 + (GAP_ERROR * _gap(nearest, problem)) ** 2),
+            nearest,
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.local or self.kin)
+
+
+def _mean(points: Sequence[Point], problem: Problem) -> tuple[float, float, Point]:
+    """Mean slowdown by inverse-distance weights, its error, and the nearest point."""
+    if not points:
+        raise ValueError("an interpolation needs at least one point")
     weighted = [(_weight(p, problem), p) for p in points]
     total = sum(w for w, _ in weighted)
     value = sum(w * p.slowdown for w, p in weighted) / total
     variance = sum(w * (p.slowdown - value) ** 2 for w, p in weighted) / total
     nearest = max(weighted, key=lambda pair: pair[0])[1]
-    gap = math.dist(nearest.features, features(problem)) + nearest.distance
-    error = math.sqrt(variance + (0.08 * gap) ** 2)
-    return value, error, nearest
+    return value, math.sqrt(variance + (GAP_ERROR * _gap(nearest, problem)) ** 2), nearest
+
+
+def _gap(point: Point, problem: Problem) -> float:
+    return math.dist(point.features, features(problem)) + point.distance
 
 
 def _weight(point: Point, problem: Problem) -> float:
@@ -148,7 +226,7 @@ def _weight(point: Point, problem: Problem) -> float:
     squared += point.distance**2
     if point.traits != traits(problem):
         squared += _traits_apart(point.traits, traits(problem))
-    return 1.0 / (0.02 + squared) ** 2
+    return 1.0 / (NEAR + squared) ** 2
 
 
 def _traits_apart(one: tuple[Any, ...], other: tuple[Any, ...]) -> float:
@@ -156,18 +234,33 @@ def _traits_apart(one: tuple[Any, ...], other: tuple[Any, ...]) -> float:
     return sum(4.0 if index == 1 else 1.0 for index in range(3) if one[index] != other[index])
 
 
-def estimate(points: Sequence[Point], problem: Problem, model_time: float) -> Estimate:
-    """Expected time [s] of a candidate from its points, by the first rung that holds."""
-    exact = [p for p in points if p.distance == 0 and p.problem == problem]
+def estimate(
+    surface: Surface, problem: Problem, model_time: float, others: Surface | None = None
+) -> Estimate:
+    """Expected time [s] of a candidate, by the first rung that holds.
+
+    Args:
+        surface: evidence of this config and dtype.
+        problem: what is to be computed.
+        model_time: the roofline model's time of the problem here [s].
+        others: evidence of other dtypes, for a candidate that has none of this one.
+    """
+    exact = [p for p in surface.local if p.problem == problem]
     if exact:
         best = min(exact, key=lambda p: p.time)
         return Estimate(best.time, max(best.spread, 0.01), EXACT, best.source)
-    if not points:
-        return Estimate(
-            model_time * 2.0**UNMEASURED_SLOWDOWN, 3.0, ROOFLINE,
-            "never measured: assumed at a tenth of the roof",
-        )  # fmt: skip
-    value, error, nearest = interpolate(points, problem)
-    basis = NEIGHBOUR if nearest.distance == 0 else KIN
-    evidence = f"{len(points)} measurements, nearest {nearest.problem} ({nearest.source})"
-    return Estimate(model_time * 2.0**value, 2.0**error - 1.0, basis, evidence)
+    if surface:
+        value, error, nearest = surface.at(problem)
+        basis = NEIGHBOUR if nearest.distance == 0 else KIN
+        count = len(surface.local) + len(surface.kin)
+        evidence = f"{count} measurements, nearest {nearest.problem} ({nearest.source})"
+        return Estimate(model_time * 2.0**value, 2.0**error - 1.0, basis, evidence)
+    if others:
+        value, error, nearest = others.at(problem)
+        evidence = f"no {problem.dtype} measured; like {nearest.problem} ({nearest.source})"
+        time = model_time * 2.0 ** (value + OTHER_DTYPE)
+        return Estimate(time, 2.0 ** math.hypot(error, OTHER_DTYPE) - 1.0, EFFICIENCY, evidence)
+    return Estimate(
+        model_time * 2.0**UNMEASURED_SLOWDOWN, 3.0, ROOFLINE,
+        "never measured: assumed at a tenth of the roof",
+    )  # fmt: skip

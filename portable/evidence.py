@@ -6,30 +6,90 @@ import functools
 import json
 import math
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from portable import estimate, machine, registry
+from portable import estimate, machine, registry, roofline
 from portable.backend import Config, Implementation
 from portable.errors import PluginError, RecordError
-from portable.op import Problem
+from portable.op import Cost, Problem
 
 if TYPE_CHECKING:
     from portable.arrays import Route
     from portable.records import Key, Record
 
-KIN_DISTANCE = 2.0
-"""Distance, in factors of two of shape, that a record of another machine counts as farther."""
+STALE_DISTANCE, SAME_KIND_DISTANCE, KIN_DISTANCE = 0.7, 1.0, 2.0
+"""How much farther, in factors of two of shape, a record counts that is of other versions or
+sources here; of another machine with the same processor; of any other machine."""
+
+LEVEL_SHRINKAGE = 4.0
+"""Local records that the common offset of an op needs before it counts half."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of one candidate on one op: surfaces by config (as JSON), for one dtype.
+
+    Attributes:
+        configs: evidence by config.
+        pooled: of all configs together, for a config nobody measured.
+        others: of its other dtypes.
+    """
+
+    configs: dict[str, estimate.Surface]
+    pooled: estimate.Surface
+    others: estimate.Surface
+
+
+def known(op: str, backend: str, runtime: str, dtype: str) -> Known:
+    """Evidence of one candidate: this machine's records, stale ones, then other machines'."""
+    found = _known(op)
+    return found.get((backend, runtime, dtype)) or _nothing(op, backend, runtime)
+
+
+@functools.lru_cache(maxsize=64)
+def _known(op: str) -> dict[tuple[str, str, str], Known]:
+    groups = _all_points(op)
+    offset = _common_offset(groups)
+    found = {}
+    for (backend, runtime, dtype), group in groups.items():
+        pooled = [p for points in group.values() for p in points]
+        found[backend, runtime, dtype] = Known(
+            {config: estimate.Surface(points, offset) for config, points in group.items()},
+            estimate.Surface(pooled, offset),
+            estimate.Surface(()),
+        )
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _nothing(op: str, backend: str, runtime: str) -> Known:
+    """For a dtype without evidence: what the candidate does with others."""
+    points = [
+        p
+        for (b, r, _), group in _all_points(op).items()
+        if (b, r) == (backend, runtime)
+        for own in group.values()
+        for p in own
+    ]
+    return Known({}, estimate.Surface(()), estimate.Surface(points))
+
+
+def _common_offset(groups: dict[tuple[str, str, str], Group]) -> float:
+    """log2 by which local records differ from what kin says of them, over all candidates."""
+    own = [
+        r
+        for group in groups.values()
+        for points in group.values()
+        for r in estimate.Surface(points).residuals
+    ]
+    return sum(own) / (len(own) + LEVEL_SHRINKAGE)
+
 
 Group = dict[str, list[estimate.Point]]
 """Config (as JSON) -> its points."""
-
-
-def points(op: str, backend: str, runtime: str, dtype: str) -> Group:
-    """Points of one candidate by config: this machine's records, then the priors."""
-    return _all_points(op).get((backend, runtime, dtype), {})
 
 
 @functools.lru_cache(maxsize=64)
@@ -50,15 +110,31 @@ def config_key(config: Config) -> str:
 
 
 def _evidence(op: str) -> list[tuple[Record, float, str]]:
-    local = [(r, 0.0, f"measured here {r.created[:10]}") for r in _local(op)]
-    kin = [(r, f"prior: {r.device.name}, {r.device.units} units") for r in priors(op)]
-    return local + [(r, KIN_DISTANCE, source) for r, source in kin]
-
-
-def _local(op: str) -> list[Record]:
     from portable import records
 
-    return [r for r in records.default_store().records(op=op) if r.ok and why_stale(r) is None]
+    found = [_placed(r) for r in records.default_store().records(op=op) if r.ok]
+    return found + [(r, _machine_distance(r), f"prior: {_machine_name(r)}") for r in priors(op)]
+
+
+def _placed(record: Record) -> tuple[Record, float, str]:
+    """A stored record with how far away it counts, and its source in words."""
+    day, stale = record.created[:10], why_stale(record)
+    if stale is None:
+        return record, 0.0, f"measured here {day}"
+    if record.device.name == machine.device_name(record.device.id):
+        return record, STALE_DISTANCE, f"measured here {day}, stale: {stale}"
+    return record, _machine_distance(record), f"{_machine_name(record)}, {day}"
+
+
+def _machine_name(record: Record) -> str:
+    return f"{record.device.name}, {record.device.units} units"
+
+
+def _machine_distance(record: Record) -> float:
+    """How far away the machine of a foreign record is."""
+    here = machine.devices().get(record.device.id)
+    same = here is not None and here.spec is not None and here.spec.key == record.device.hardware
+    return SAME_KIND_DISTANCE if same else KIN_DISTANCE
 
 
 def why_stale(record: Record) -> str | None:
@@ -137,45 +213,74 @@ def _of_plugin(entry: registry.Registered, folder: Traversable, op: str) -> list
 
 
 def _records_of(folder: Traversable, op: str) -> list[Record]:
-    """Records of `folder/MACHINE/OP.jsonl`, machine by machine."""
+    """Records of `folder/MACHINE/OP.jsonl`; the roofs are those of `machine.json` beside them,
+    measured once, where a record has none of its own."""
     from portable import records
 
     found: list[Record] = []
     for machine_folder in sorted(folder.iterdir() if folder.is_dir() else (), key=lambda p: p.name):
         file = machine_folder / f"{op}.jsonl"
         if machine_folder.is_dir() and file.is_file():
+            roofs = _about(machine_folder).get("roofs", {})
             lines = file.read_text(encoding="utf-8").splitlines()
-            found += [records.Record.from_json(json.loads(line)) for line in lines if line]
+            own = [records.Record.from_json(json.loads(line)) for line in lines if line]
+            found += [r if r.roofs else replace(r, roofs=roofs) for r in own]
     return found
+
+
+def _about(machine_folder: Traversable) -> dict[str, Any]:
+    file = machine_folder / "machine.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def model_time(device: str, cost: Cost) -> float:
+    """Roofline time [s] here: measured roofs, else those of a prior machine with this processor
+    and as many cores, else the datasheet."""
+    physical = machine.device(device)
+    roofs = None if physical.roofs is not None else _roofs_of_kin(device)
+    return physical.model_time(cost) if roofs is None else roofline.roof_time(cost, roofs)
+
+
+@functools.cache
+def _roofs_of_kin(device: str) -> roofline.Roofs | None:
+    physical, folder = machine.device(device), resources.files("portable.hwdb") / "priors"
+    if physical.spec is None or not folder.is_dir():
+        return None
+    wanted = (physical.spec.key, physical.info.units)
+    for about in (_about(f) for f in folder.iterdir() if f.is_dir()):
+        if (about.get("hardware"), about.get("units")) == wanted and about.get("roofs"):
+            return roofline.Roofs.from_flat(about["roofs"])
+    return None
 
 
 def _point(record: Record, distance: float, source: str) -> estimate.Point | None:
     problem = record.problem
     model = _model_time(record, problem)
-    if not record.time or not model:
+    # What disturbs a machine only ever adds time, and hits candidates with more threads harder:
+    # the fastest sample says more about the next call than the median does on a busy machine.
+    time = min(record.samples, default=0.0)
+    if not time or not model:
         return None
     return estimate.Point(
         estimate.features(problem),
         estimate.traits(problem),
-        math.log2(record.time / model),
+        math.log2(time / model),
         distance,
         source,
         problem,
-        record.time,
+        time,
         record.spread,
     )
 
 
 def _model_time(record: Record, problem: Problem) -> float:
     """Roofline time on the machine of the measurement: its roofs travel with the record."""
-    from portable import roofline
-
     cost = registry.op(problem.op).cost(problem)
     if record.roofs:
         return roofline.roof_time(cost, roofline.Roofs.from_flat(record.roofs))
-    if record.device.id in machine.devices():
-        return machine.device(record.device.id).model_time(cost)
-    return 0.0
+    if record.device.name == machine.device_name(record.device.id):
+        return model_time(record.device.id, cost)
+    return 0.0  # nothing is known of the machine's roofs: no evidence
 
 
 @functools.cache
@@ -211,7 +316,14 @@ def source_hash(implementation: Implementation | None) -> str:
     return records.source_hash(implementation)
 
 
+def forget_records() -> None:
+    """New records: read the evidence again."""
+    for cached in (_known, _nothing, _all_points):
+        cached.cache_clear()
+
+
 def forget() -> None:
-    """New records, other backends: read the evidence again."""
-    for cached in (_all_points, versions, _key_now, _conversions, priors):
+    """Other records, backends, roofs or prices: read everything again."""
+    forget_records()
+    for cached in (versions, _key_now, _conversions, _roofs_of_kin, priors):
         cached.cache_clear()

@@ -117,6 +117,15 @@ def fingerprint(key: str) -> str:
     )
 
 
+@functools.cache
+def device_name(key: str) -> str:
+    """The name a record of a device of this machine carries; "" when there is no such device."""
+    from portable.records import DeviceKey
+
+    found = devices().get(key)
+    return DeviceKey.of(found.routes[0][1]).name if found else ""
+
+
 def model_bandwidth(key: str = "cpu") -> float:
     """Memory bandwidth [B/s] for estimates: measured, else datasheet, else a cautious 10 GB/s."""
     found = device(key)
@@ -138,6 +147,7 @@ def forget() -> None:
     devices.cache_clear()
     measured_roofs.cache_clear()
     fingerprint.cache_clear()
+    device_name.cache_clear()
 
 
 def spec_of(name: str) -> DeviceSpec:

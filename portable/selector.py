@@ -227,19 +227,16 @@ def _best_config(
     candidate: Candidate, op: Op, problem: Problem, inputs: arrays.Inputs
 ) -> tuple[Config, estimate.Estimate]:
     assert candidate.implementation is not None
-    physical = machine.device(candidate.device.id)
-    model = physical.model_time(op.cost(problem))
-    by_config = evidence.points(op.name, candidate.backend, candidate.device.runtime, problem.dtype)
+    model = evidence.model_time(candidate.device.id, op.cost(problem))
+    known = evidence.known(op.name, candidate.backend, candidate.device.runtime, problem.dtype)
     configs: Sequence[Config] = candidate.implementation.configs(problem, candidate.device) or [{}]
     best: tuple[Config, estimate.Estimate] | None = None
     for config in configs:
-        known = by_config.get(evidence.config_key(config), [])
-        if not known and best is not None:
+        own = known.configs.get(evidence.config_key(config))
+        if own is None and best is not None:
             continue  # only the default may win unmeasured
-        if not known:
-            known = [p for group in by_config.values() for p in group]
-        expected = estimate.estimate(known, problem, model)
-        if best is None or expected.time < best[1].time * (1 - TIE):
+        expected = estimate.estimate(own or known.pooled, problem, model, known.others)
+        if best is None or expected.cautious < best[1].cautious * (1 - TIE):
             best = (config, expected)
     assert best is not None
     return best[0], _with_conversions(best[1], candidate, inputs)
@@ -266,7 +263,7 @@ def _ranked(eligible: list[Candidate]) -> list[Candidate]:
 
 def _time(candidate: Candidate) -> float:
     assert candidate.estimate is not None
-    return candidate.estimate.time
+    return candidate.estimate.cautious
 
 
 def _pass_gate(op: Op, problem: Problem, candidate: Candidate) -> None:

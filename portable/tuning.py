@@ -146,7 +146,7 @@ def tune_problem(
     """
     store = records.default_store()
     first = contests.contest(
-        problem, device=device, budget=budget * 0.6, all_configs=True, slowest=SLOWEST, seed=seed
+        problem, device=device, budget=budget * 0.6, configs=None, slowest=SLOWEST, seed=seed
     )
     finalists = _finalists(first)
     store.add([r for r in first.records if r.ok is False])
