@@ -19,7 +19,7 @@ from portable_numba._compile import (
     rows,
     thread_configs,
     write,
-)  # fmt: skip
+)
 
 SOURCES = ("_compile.py",)
 

@@ -18,7 +18,7 @@ from portable_numba._compile import (
     read,
     thread_configs,
     write,
-)  # fmt: skip
+)
 from portable_numba._exp import exp32
 
 SOURCES = ("_compile.py", "_exp.py")

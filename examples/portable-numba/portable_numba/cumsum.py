@@ -18,7 +18,7 @@ from portable_numba._compile import (
     read,
     thread_configs,
     write,
-)  # fmt: skip
+)
 
 SOURCES = ("_compile.py",)
 

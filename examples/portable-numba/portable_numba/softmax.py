@@ -19,7 +19,7 @@ from portable_numba._compile import (
     rows,
     thread_configs,
     write,
-)  # fmt: skip
+)
 from portable_numba._exp import exp32
 
 SOURCES = ("_compile.py", "_exp.py")
