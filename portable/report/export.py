@@ -48,7 +48,7 @@ def _flat(row: Row, report: Report) -> dict[str, Any]:
         "method": record.method,
         "samples": len(record.samples),
         "time": row.time,
-        "spread": row.spread if row.time else None,
+        "spread": row.spread,
         "flops": cost.flops if cost else None,
         "bytes": cost.bytes if cost else None,
         "intensity": cost.intensity if cost and cost.bytes else None,

@@ -66,7 +66,7 @@ class Row:
         status: of the record; "bound_violated" also when only this report finds it.
         reason: why the status is not "ok".
         time: median [s]; None unless there are samples.
-        spread: relative noise of the samples.
+        spread: relative noise of the samples; None for fewer than two.
         sol: speed of light of the problem on the device.
         roof: least time by the measured roofs, launch floor included.
         sol_fraction, roof_fraction: bound over time, in [0, 1].
@@ -93,7 +93,7 @@ class Row:
     status: str
     reason: str
     time: float | None
-    spread: float = 0.0
+    spread: float | None = None
     sol: SpeedOfLight | None = None
     roof: SpeedOfLight | None = None
     sol_fraction: float | None = None
@@ -361,7 +361,7 @@ def _row(record: Record, place: Place, cache: _Cache, older: int) -> Row:
         status=record.status,
         reason=record.reason,
         time=time,
-        spread=record.spread if time is not None else 0.0,
+        spread=record.spread if time is not None and len(record.samples) > 1 else None,
         sol=cache.sol(number, cost, place),
         older=older,
     )

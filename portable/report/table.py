@@ -79,7 +79,7 @@ def _cells(row: Row, report: Report, lists: dict[str, _Texts], groups: _Texts) -
         "status": lists["statuses"](row.status),
         "reason": lists["reasons"](row.reason),
         "time": digits(row.time, 4),
-        "spread": digits(row.spread, 2) if row.time else None,
+        "spread": digits(row.spread, 2),
         "samples": len(record.samples),
         "roof": digits(row.roof.time, 4) if row.roof else None,
         "score": digits(row.score.value, 3),

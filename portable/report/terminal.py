@@ -102,7 +102,7 @@ def _block(rows: Sequence[Row], head: bool = False) -> Table:
         _add(
             table, f"  {row.candidate}",
             time_text(row.time) if row.time else "-",
-            share(row.spread) if row.time else "-",
+            _share(row.spread),
             approximate + _share(row.sol_fraction), _share(row.roof_fraction),
             f"{row.score.value:.2f}" if row.score.value is not None else "-",
             ratio(row.gap_best) if row.gap_best else "-", _marks(row),
