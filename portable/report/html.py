@@ -6,16 +6,15 @@ filtered, paged), tips and the colour scheme. Nothing is loaded from anywhere.
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from portable import backend as protocols
 from portable.errors import RecordError
-from portable.report import charts
+from portable.report import charts, foreign
 from portable.report.attribution import MEANING, STEPS
 from portable.report.model import Report
 from portable.report.prices import Bill, bill
@@ -90,7 +89,7 @@ def _context(report: Report, loader: Any, environment: Any) -> dict[str, Any]:
         "environment": [_environment(place, report) for place in report.places],
         "steps": [(index, name, MEANING[name]) for index, name in enumerate(STEPS)],
         "paths": _paths(report),
-        "crosscompile": tables_of(report.crosscompile),
+        "crosscompile": foreign.tables_of(report.crosscompile),
         "max_fixes": MAX_FIXES,
     }
 
@@ -277,32 +276,3 @@ def _paths(report: Report) -> list[tuple[str, list[str], int, float | None]]:
         names = sorted({r.candidate for r in rows})
         lines.append((path, names, len(gaps), geometric_mean(gaps) if gaps else None))
     return lines
-
-
-def tables_of(data: Any) -> list[tuple[str, list[str], list[list[str]]]]:
-    """(title, head, lines) of foreign JSON: a list of flat objects, or lists of them by name."""
-    if not data:
-        return []
-    named: Mapping[str, Any] = data if isinstance(data, Mapping) else {"": data}
-    tables = []
-    for name, rows in named.items():
-        if not isinstance(rows, list) or not all(isinstance(r, Mapping) for r in rows):
-            continue
-        head = list(dict.fromkeys(str(k) for row in rows for k in row))
-        lines = [[_text(row.get(k)) for k in head] for row in rows]
-        tables.append((name, head, lines))
-    return tables
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.4g}" if math.isfinite(value) else "–"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{k}={_text(v)}" for k, v in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_text, value))
-    return str(value)
