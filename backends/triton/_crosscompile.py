@@ -149,6 +149,7 @@ def compile_kernel(
         "shared": metadata.shared,
         "threads": metadata.num_warps * target.warp,
         "binary_size": len(binary),
+        "binary": binary,
     }
 
 

@@ -15,7 +15,8 @@ _PTX_MATRIX = re.compile(
     r"\b(wgmma\.mma_async|tcgen05\.mma|w?mma\.(?:m\d+n\d+k\d+\.)?(?:mma\.)?(?:sync|sp)|mma\.sync)"
     r"([\w.:]*)"
 )
-_PTX_LOAD = re.compile(r"\bld\.global((?:[.:]\w+)*)\.(?:v(\d)\.)?[a-z]+(\d+)\s")
+_PTX_LOAD = re.compile(r"\bld\.global((?:[.:]+\w+)+)")
+_PTX_WIDTH = re.compile(r"[a-z]+(\d+)")
 _PTX_ASYNC = re.compile(
     r"\bcp\.async\.c[ag][\w.:]*\s+\[[^\]]*\],\s*\[[^\]]*\],\s*(0x[0-9a-f]+|\d+)"
 )
@@ -59,8 +60,8 @@ _AMD_WIDTHS = {
 def ptx(text: str, log: str) -> dict[str, Any]:
     """PTX for instructions, the log of `ptxas -v` for registers, stack and spills."""
     loads: Counter[str] = Counter()
-    for match in _PTX_LOAD.finditer(text):
-        loads[str(int(match[2] or 1) * int(match[3]))] += 1
+    for modifiers in _PTX_LOAD.findall(text):
+        loads[str(_ptx_bits(modifiers))] += 1
     for match in _PTX_ASYNC.finditer(text):
         loads[str(int(match[1], 0) * 8)] += 1
     bulk = len(_PTX_BULK.findall(text))
@@ -76,6 +77,14 @@ def ptx(text: str, log: str) -> dict[str, Any]:
         "matrix": dict(matrix),
         "loads": dict(loads),
     }
+
+
+def _ptx_bits(modifiers: str) -> int:
+    """128 of ".L1::evict_last.v4.b32": elements times the size of the type, which comes last."""
+    *others, kind = re.split(r"[.:]+", modifiers)
+    elements = next((int(part[1:]) for part in others if re.fullmatch(r"v\d", part)), 1)
+    size = _PTX_WIDTH.fullmatch(kind)
+    return elements * int(size[1]) if size else 0
 
 
 def _ptx_name(instruction: str, rest: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from portable.crosscompile.facts import Built, Unit
 
-FORMAT = 3
+FORMAT = 4
 """Raised when the parsers or the fields change: older files stop matching."""
 
 

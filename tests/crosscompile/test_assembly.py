@@ -1,0 +1,150 @@
+"""Resources parsed from compiler output equal what the tools themselves print."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from portable.crosscompile import assembly
+
+DATA = Path(__file__).parent / "data"
+KERNELS = str(Path(__file__).with_name("kernels.py"))
+PRODUCT = {"a": "*fp16", "b": "*fp16", "c": "*fp32"}
+
+
+def text(name):
+    return (DATA / name).read_text(encoding="utf-8")
+
+
+def test_ptx_with_the_assemblers_log():
+    found = assembly.ptx(text("product_sm_80.ptx"), text("product_sm_80.log"))
+    assert found["registers"] == 64
+    assert found["stack"] == found["spill_bytes"] == 0
+    assert found["matrix"] == {"mma.sync m16n8k16 f16": 16}
+    assert found["loads"] == {"128": 8}
+
+
+def test_sass_and_resource_usage():
+    found = assembly.cuobjdump(text("product_sm_80.sass"), text("product_sm_80.res-usage"))
+    assert found["registers"] == 64
+    assert found["matrix"] == {"HMMA.16816.F32": 16}
+    assert found["loads"] == {"128": 8}
+    assert found["spill_bytes"] == 0
+
+
+def test_amd_assembly_and_metadata():
+    source = text("product_gfx942.amdgcn")
+    found = assembly.amdgcn(source)
+    assert found["registers"] + found["accumulators"] == number(r"\.vgpr_count:\s+(\d+)", source)
+    assert found["scalars"] == number(r"\.sgpr_count:\s+(\d+)", source)
+    assert found["matrix"] == {"v_mfma_f32_32x32x8_f16": 4}
+    assert sum(found["loads"].values()) == len(re.findall(r"\b(?:global|buffer)_load_", source))
+
+
+def number(pattern, source):
+    return int(re.search(pattern, source)[1])
+
+
+@pytest.mark.parametrize(
+    ("line", "loads"),
+    [
+        ("ld.global.v4.b32 { %r1, %r2, %r3, %r4 }, [ %rd1 ];", {"128": 1}),
+        ("@%p1 ld.global.L1::evict_last.v2.b64 { %rd1, %rd2 }, [ %rd3 + 0 ];", {"128": 1}),
+        ("ld.global.b16 %rs1, [ %rd1 ];", {"16": 1}),
+        ("cp.async.ca.shared.global [ %r1 + 0 ], [ %rd1 + 0 ], 0x4, %r2;", {"32": 1}),
+        ("cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%r], [%x];",
+         {"bulk": 1}),
+    ],
+)  # fmt: skip
+def test_widths_of_ptx_loads(line, loads):
+    assert assembly.ptx(line, "")["loads"] == loads
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {%r1};", "wgmma m64n256k16 bf16"),
+        ("tcgen05.mma.cta_group::1.kind::f8f6f4 [ %r1 ], %rd1;", "tcgen05.mma f8f6f4"),
+        ("mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32 {%r1};",
+         "mma.sync m16n8k32 s8"),
+        ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%r1};", "mma.sync m16n8k8 tf32"),
+        ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%r1};", "mma.sync m8n8k4 f64"),
+    ],
+)  # fmt: skip
+def test_names_of_ptx_matrix_instructions(line, name):
+    assert assembly.ptx(line, "")["matrix"] == {name: 1}
+
+
+def test_spills_are_stores_plus_loads():
+    log = "0 bytes stack frame, 48 bytes spill stores, 64 bytes spill loads\nUsed 255 registers"
+    found = assembly.ptx("", log)
+    assert (found["spill_bytes"], found["registers"]) == (112, 255)
+
+
+def test_accumulators_are_counted_apart():
+    lines = "; NumVgprs: 128\n; NumAgprs: 96\n .vgpr_count: 224\n .agpr_count: 96\n"
+    for source in (lines, lines.split("\n", 2)[2]):  # with LLVM's comments, with metadata only
+        found = assembly.amdgcn(source)
+        assert (found["registers"], found["accumulators"]) == (128, 96)
+
+
+def test_an_unknown_kind_is_an_error():
+    with pytest.raises(ValueError, match="'spirv'"):
+        assembly.read({"kind": "spirv", "assembly": "", "log": ""})
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    pytest.importorskip("triton", reason="triton is not installed")
+    from portable.backends.triton import _crosscompile
+
+    return _crosscompile
+
+
+def build(compiler, architecture):
+    return compiler.build_source(
+        KERNELS, "product", PRODUCT, {"BLOCK": 64}, {"num_warps": 4}, architecture
+    )
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_a_fresh_build_equals_cuobjdump(compiler, architecture, tmp_path):
+    from portable.backends.cuda import _resources
+
+    tool = _resources.tool("cuobjdump")
+    assert tool is not None, "the triton package carries cuobjdump"
+    artifact = build(compiler, architecture)
+    cubin = tmp_path / "kernel.cubin"
+    cubin.write_bytes(artifact["binary"])
+    usage = subprocess.run(
+        [tool, "-res-usage", str(cubin)], capture_output=True, text=True, check=True
+    ).stdout
+    found = assembly.read(artifact)
+    assert found["registers"] == number(r"REG:(\d+)", usage)
+    assert found["stack"] == number(r"STACK:(\d+)", usage)
+    assert found["binary_size"] == cubin.stat().st_size
+    assert found["matrix"]
+
+
+@pytest.mark.parametrize("architecture", ["gfx942", "gfx1100"])
+def test_a_fresh_build_equals_the_binarys_metadata(compiler, architecture):
+    artifact = build(compiler, architecture)
+    found = assembly.read(artifact)
+    binary = artifact["binary"]
+    total = packed(binary, b".vgpr_count")
+    assert found["registers"] + found["accumulators"] == total
+    assert found["scalars"] == packed(binary, b".sgpr_count")
+    assert found["spills"] == packed(binary, b".vgpr_spill_count")
+    assert found["stack"] == packed(binary, b".private_segment_fixed_size")
+    assert found["matrix"]
+
+
+def packed(binary, name):
+    """The MessagePack integer behind a key of the code object's note."""
+    at = binary.index(name) + len(name)
+    first = binary[at]
+    width = {0xCC: 1, 0xCD: 2, 0xCE: 4}.get(first, 0)
+    return int.from_bytes(binary[at + 1 : at + 1 + width], "big") if width else first

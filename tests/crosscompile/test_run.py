@@ -1,0 +1,187 @@
+"""Whole runs with the real compiler: third-party kernels, our own, bad ones, the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from portable import crosscompile as cc
+from portable.crosscompile import cache, source
+from portable.errors import ParameterError, UnknownNameError
+
+pytest.importorskip("triton", reason="triton is not installed")
+
+KERNELS = str(Path(__file__).with_name("kernels.py"))
+SCALE = "x: *fp16, y: *fp16, n: i32, FACTOR = 2.0, BLOCK = 1024, num_warps = 4"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def own_cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("builds")
+        patch.setenv("PORTABLE_CROSSCOMPILE_CACHE", str(folder))
+        yield folder
+
+
+def build(name, signature, *targets, **options):
+    return cc.crosscompile_source(f"{KERNELS}::{name}", signature, targets=targets, jobs=1,
+                                  **options)  # fmt: skip
+
+
+def test_a_third_party_kernel_on_both_vendors():
+    report = build("scale", SCALE, "sm_90", "gfx942")
+    assert [row.built.status for row in report.rows] == ["ok", "ok"]
+    for row in report.rows:
+        assert row.built.registers > 0
+        assert set(row.built.loads) == {"128"}
+        assert not row.built.spilled
+        assert row.occupancy == 1.0
+    again = build("scale", SCALE, "sm_90", "gfx942")
+    assert all(row.built.cached for row in again.rows)
+    assert [r.built.registers for r in again.rows] == [r.built.registers for r in report.rows]
+
+
+def test_autotuned_kernels_are_unwrapped_and_judged_for_matrix_units():
+    report = build("product", "a: *fp16, b: *fp16, c: *fp32, BLOCK = 32, num_warps = 1", "gfx942")
+    (row,) = report.rows
+    assert list(row.built.matrix) == ["v_mfma_f32_32x32x8_f16"]
+    assert "no-matrix-unit" not in [f.kind for f in row.findings]
+
+
+def test_float32_products_that_allow_tf32_use_it():
+    signature = "a: *fp32, b: *fp32, c: *fp32, BLOCK = 32, num_warps = 4"
+    (row,) = build("product", signature, "sm_90").rows
+    assert row.built.ok
+    assert row.built.matrix
+    assert all("tf32" in name for name in row.built.matrix)
+
+
+def test_a_kernel_that_spills_is_found():
+    (row,) = build("greedy", "x: *fp32, y: *fp32, BLOCK = 16384, num_warps = 1", "sm_90").rows
+    assert row.built.spilled
+    assert "spill" in [finding.kind for finding in row.findings]
+
+
+def test_the_compilers_refusal_is_a_row_with_its_words():
+    (row,) = build("wrong", "x: *fp32, BLOCK = 64", "sm_90").rows
+    assert row.built.status == "error"
+    assert "no_such_function" in row.built.log
+    assert [finding.kind for finding in row.findings] == ["fails"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "kind"),
+    [("while True: pass", "hang", "hang"), ("import os; os._exit(3)", "crash", "crash")],
+)
+def test_a_compiler_that_hangs_or_dies_is_a_row(tmp_path, body, status, kind):
+    file = tmp_path / "bad.py"
+    file.write_text(f"{body}\n")
+    # the child needs a second or two to start; the hang would last for ever
+    report = cc.crosscompile_source(f"{file}::kernel", "x: *fp32", targets=["sm_90"], jobs=1,
+                                    timeout=15.0)  # fmt: skip
+    (row,) = report.rows
+    assert row.built.status == status
+    assert [finding.kind for finding in row.findings] == [kind]
+
+
+def test_a_damaged_cache_file_is_built_again(own_cache):
+    build("scale", SCALE, "gfx942")
+    for file in own_cache.glob("*.json"):
+        file.write_text('{"status": "ok", "registers": "many"}')
+    (row,) = build("scale", SCALE, "gfx942").rows
+    assert not row.built.cached
+    assert isinstance(row.built.registers, int)
+
+
+def test_the_cache_key_knows_compiler_target_and_source():
+    unit = source.unit_of(f"{KERNELS}::scale", SCALE)
+    other = source.unit_of(f"{KERNELS}::scale", SCALE.replace("1024", "512"))
+    keys = {
+        cache.key(unit, "sm_90", {"triton": "1"}), cache.key(unit, "sm_90", {"triton": "2"}),
+        cache.key(unit, "sm_80", {"triton": "1"}), cache.key(other, "sm_90", {"triton": "1"}),
+    }  # fmt: skip
+    assert len(keys) == 4
+
+
+def test_our_own_kernels_of_one_op():
+    report = cc.crosscompile(backends=["triton"], ops=["swiglu"], targets=["sm_90", "gfx1100"],
+                             jobs=1)  # fmt: skip
+    assert {row.unit.kernel for row in report.rows} == {"map_kernel"}
+    assert len(report.rows) == 4  # two dtypes, two targets
+    assert all(row.built.ok and not row.built.spilled for row in report.rows)
+    assert all(max(map(int, row.built.loads)) == 128 for row in report.rows)
+
+
+def test_a_cuda_file(tmp_path):
+    pytest.importorskip("cuda.core", reason="cuda-core is not installed")
+    file = tmp_path / "axpy.cu"
+    file.write_text(
+        'extern "C" __global__ void axpy(float4* y, const float4* x, float a) {\n'
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "  float4 v = x[i], w = y[i];\n"
+        "  y[i] = make_float4(w.x + a * v.x, w.y + a * v.y, w.z + a * v.z, w.w + a * v.w);\n}\n"
+    )
+    report = cc.crosscompile_source(f"{file}::axpy", "", targets=["sm_80", "gfx942"], jobs=1)
+    (row,) = report.rows
+    assert row.built.ok, row.built.log
+    assert row.built.loads == {"128": 2}
+    assert report.skipped == ("cuda gfx942: NVRTC builds for NVIDIA only",)
+
+
+@pytest.mark.parametrize(
+    ("given", "signature", "message"),
+    [
+        ("nowhere.py::kernel", "", "there is no file"),
+        (KERNELS, "", r"file\.py::kernel"),
+        (f"{KERNELS}::scale", "x *fp16", "'name: type'"),
+    ],
+)
+def test_a_source_that_makes_no_sense(given, signature, message):
+    with pytest.raises(ParameterError, match=message):
+        cc.crosscompile_source(given, signature, targets=["sm_90"])
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(UnknownNameError, match="triton"):
+        cc.crosscompile(backends=["tritn"])
+    with pytest.raises(UnknownNameError, match="softmax"):
+        cc.crosscompile(ops=["sofmax"])
+
+
+@pytest.fixture(scope="module")
+def command():
+    from portable import cli_crosscompile
+
+    app = typer.Typer()
+    cli_crosscompile.add_to(app)
+    app.command("other")(lambda: None)  # with one command only, its name would not be part of it
+    return lambda *arguments: CliRunner().invoke(app, ["crosscompile", "--jobs", "1", *arguments])
+
+
+def test_the_command_prints_writes_and_fails_on_findings(command, tmp_path):
+    greedy = "x: *fp32, y: *fp32, BLOCK = 16384, num_warps = 1"
+    json_file, markdown = tmp_path / "rows.json", tmp_path / "rows.md"
+    done = command(
+        "--source", f"{KERNELS}::greedy", "--signature", greedy, "--target", "sm_90",
+        "--fail-on", "spill,no-matrix-unit", "--json", str(json_file), "--markdown", str(markdown),
+    )  # fmt: skip
+    assert done.exit_code == 1, done.output
+    assert "1 rows have findings of spill,no-matrix-unit" in done.output
+    (row,) = json.loads(json_file.read_text())["rows"]
+    assert row["target"]["hardware"] == "nvidia-h200-sxm"
+    assert row["built"]["spill_bytes"] > 0
+    assert "spills" in markdown.read_text()
+    fine = command("--source", f"{KERNELS}::scale", "--signature", SCALE, "--target", "sm_90",
+                   "--fail-on", "spill")  # fmt: skip
+    assert fine.exit_code == 0, fine.output
+
+
+def test_the_command_shows_a_porting_diff(command):
+    done = command("--backend", "triton", "--op", "swiglu", "--diff", "sm_90", "gfx1100")
+    assert done.exit_code == 0, done.output
+    assert "sm_90 -> gfx1100" in done.output
+    assert "0 losses" in done.output
