@@ -14,12 +14,14 @@ from typing import Any
 
 from portable.backend import Config, Missing
 from portable.backends.triton import _target
-from portable.backends.triton._plan import Launch, Plan, T, signature, tensor_dtypes
+from portable.backends.triton._plan import ALIGNMENT, Launch, Plan, T, signature, tensor_dtypes
 from portable.backends.triton._target import Target
 from portable.device import Device, DeviceInfo
 from portable.op import Problem
 
 ASSEMBLY = ("amdgcn", "ptx")
+DIVISIBLE = f":{ALIGNMENT}"
+"""Ending of a type: the integer is divisible by 16, as most sizes are at a launch ("i32:16")."""
 
 
 def why_missing() -> Missing | None:
@@ -170,13 +172,14 @@ def build_source(
 ) -> dict[str, Any]:  # fmt: skip
     """Compiles a kernel of any Python file, which is imported for it."""
     kernel = load(path, name)
+    plain = {argument: kind.removesuffix(DIVISIBLE) for argument, kind in kinds.items()}
     attributes = {
-        (index,): [["tt.divisibility", 16]]
+        (index,): [["tt.divisibility", ALIGNMENT]]
         for index, argument in enumerate(kernel.arg_names)
-        if str(kinds.get(argument, "")).startswith("*")
+        if kinds.get(argument, "").startswith("*") or kinds.get(argument, "").endswith(DIVISIBLE)
     }
     target = _target.parse(architecture)
-    return compile_kernel(kernel, kinds, constants, attributes, options, target)
+    return compile_kernel(kernel, plain, constants, attributes, options, target)
 
 
 def load(path: str, name: str) -> Any:

@@ -22,7 +22,8 @@ def parse_signature(text: str) -> tuple[dict[str, str], dict[str, Any]]:
     """("x: *fp16, n: i32", "BLOCK = 128, num_warps = 8") of one signature text.
 
     Parts are separated by ";" or ","; "name: type" is an argument, "name = value" a constant or
-    one of OPTIONS. Types: *fp16 *bf16 *fp32 *fp8e4nv *i8 *i32 ..., i32 i64 fp32.
+    one of OPTIONS. Types: *fp16 *bf16 *fp32 *fp8e4nv *i8 *i32 ..., i32 i64 fp32; i32:16 is an
+    integer that 16 divides (pointers are taken as 16-byte aligned).
 
     Raises:
         ParameterError: a part that is neither.

@@ -16,7 +16,7 @@ from portable.errors import ParameterError, UnknownNameError
 pytest.importorskip("triton", reason="triton is not installed")
 
 KERNELS = str(Path(__file__).with_name("kernels.py"))
-SCALE = "x: *fp16, y: *fp16, n: i32, FACTOR = 2.0, BLOCK = 1024, num_warps = 4"
+SCALE = "x: *fp16, y: *fp16, n: i32:16, FACTOR = 2.0, BLOCK = 1024, num_warps = 4"
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -43,6 +43,12 @@ def test_a_third_party_kernel_on_both_vendors():
     again = build("scale", SCALE, "sm_90", "gfx942")
     assert all(row.built.cached for row in again.rows)
     assert [r.built.registers for r in again.rows] == [r.built.registers for r in report.rows]
+
+
+def test_a_size_of_unknown_alignment_costs_the_vector_loads():
+    (row,) = build("scale", SCALE.replace("i32:16", "i32"), "sm_90").rows
+    assert set(row.built.loads) == {"16"}
+    assert [finding.kind for finding in row.findings] == ["narrow-loads"]
 
 
 def test_autotuned_kernels_are_unwrapped_and_judged_for_matrix_units():
