@@ -66,9 +66,7 @@ class OpenCLArrays:
             event.wait()
         size = array.dtype.itemsize
         low = sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True) if s < 0)
-        span = size + sum(
-            (n - 1) * abs(s) for n, s in zip(array.shape, array.strides, strict=True)
-        )
+        span = size + sum((n - 1) * abs(s) for n, s in zip(array.shape, array.strides, strict=True))
         flags = cl.map_flags.READ | cl.map_flags.WRITE
         start = array.offset + low
         raw, _ = cl.enqueue_map_buffer(

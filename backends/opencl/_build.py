@@ -1,12 +1,16 @@
 """Building OpenCL programs: sources beside this file, one program per context and set of options.
 
-Binaries are cached on disk per device, driver, options and source: by PoCL itself in its own
-kernel cache, for other drivers by pyopencl (`pyopencl-compiler-cache` in the user's cache folder).
+Binaries are kept on disk per device, driver version, options and source, in the user's cache folder
+(`portable/opencl-binaries`); drivers with a cache of their own (PoCL) use that. A damaged or foreign
+file is built anew and replaced. `PORTABLE_OPENCL_CACHE=0` turns the files off.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import threading
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
 _FOLDER = Path(__file__).parent
 _programs: dict[tuple[int, tuple[str, ...], tuple[str, ...]], tuple[Any, Any]] = {}
 _lock = threading.Lock()
+_OWN_CACHE = ("pocl", "oclgrind")
+"""Runtimes with a kernel cache of their own, or for which one makes no sense."""
 
 
 @cache
@@ -28,18 +34,65 @@ def source(files: tuple[str, ...]) -> str:
     return "\n".join((_FOLDER / name).read_text() for name in ("_common.cl", *files))
 
 
-def program(
-    context: cl.Context, files: tuple[str, ...], options: tuple[str, ...]
-) -> cl.Program:
+def program(context: cl.Context, files: tuple[str, ...], options: tuple[str, ...]) -> cl.Program:
     """The built program. Raises CompileError with source and log."""
     key = (context.int_ptr, files, options)
     with _lock:
         if key not in _programs:
-            cl = _runtime.load()
-            text = source(files)
-            try:
-                built = cl.Program(context, text).build(options=["-w", *options])
-            except cl.Error as error:
-                raise CompileError(f"{files[-1]} ({' '.join(options)})", str(error), text) from None
-            _programs[key] = (context, built)  # the context is kept: its address is the key
+            # The context is kept with the program, so that its address stays its own.
+            _programs[key] = (context, _built(context, files, ("-w", *options)))
         return _programs[key][1]
+
+
+def _built(context: cl.Context, files: tuple[str, ...], options: tuple[str, ...]) -> cl.Program:
+    cl = _runtime.load()
+    text, device = source(files), context.devices[0]
+    with warnings.catch_warnings():
+        # A build log that is not empty is no news to a user; errors raise with the whole log.
+        warnings.simplefilter("ignore", cl.CompilerWarning)
+        file = _binary_file(device, text, options)
+        if file is not None and (found := _from_file(context, file, options)) is not None:
+            return found
+        try:
+            built = cl.Program(context, text).build(options=list(options), cache_dir=False)
+        except cl.Error as error:
+            name = f"{files[-1]} ({' '.join(options)})"
+            raise CompileError(name, str(error), text) from None
+        if file is not None:
+            _keep(file, built.get_info(cl.program_info.BINARIES)[0])
+        return built
+
+
+def _binary_file(device: Any, text: str, options: tuple[str, ...]) -> Path | None:
+    if os.environ.get("PORTABLE_OPENCL_CACHE") == "0":
+        return None
+    if _runtime.runtime_name(device.platform.name) in _OWN_CACHE:
+        return None
+    import platformdirs
+
+    identity = (device.platform.version, device.name, device.version, device.driver_version)
+    key = hashlib.sha256("\0".join((*identity, *options, text)).encode()).hexdigest()
+    return Path(platformdirs.user_cache_dir("portable")) / "opencl-binaries" / f"{key}.bin"
+
+
+def _from_file(context: cl.Context, file: Path, options: tuple[str, ...]) -> cl.Program | None:
+    cl = _runtime.load()
+    try:
+        binary = file.read_bytes()
+        digest, body = binary[:32], binary[32:]
+        if hashlib.sha256(body).digest() != digest:
+            return None
+        return cl.Program(context, list(context.devices), [body]).build(options=list(options))
+    except (OSError, cl.Error):
+        return None
+
+
+def _keep(file: Path, binary: bytes) -> None:
+    """Written beside and moved into place: a reader never sees half a file."""
+    partial = file.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(hashlib.sha256(binary).digest() + binary)
+        partial.replace(file)
+    except OSError:
+        partial.unlink(missing_ok=True)

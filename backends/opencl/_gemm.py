@@ -110,7 +110,9 @@ def skinny_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | 
     if g.batch or f.m > MAX_SKINNY:
         return None
     if f.b_row == 1 and f.k > 1:
-        mc, r = min(_DOT_TILES, key=lambda t: (-(-f.m // t[0]) * max(t[0] * t[1], sum(t)) / t[1], -t[1]))
+        mc, r = min(
+            _DOT_TILES, key=lambda t: (-(-f.m // t[0]) * max(t[0] * t[1], sum(t)) / t[1], -t[1])
+        )
         strip = max(vector, min(64, f.n // (8 * units) // vector * vector))
         kind = "skinny_nt"
     elif f.b_col == 1 and f.m <= 14:

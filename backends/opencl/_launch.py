@@ -102,9 +102,7 @@ class Launcher:
         self._steps = tuple(steps)
         self._scratch = tuple(scratch)
         self._local = threading.local()
-        self._outputs = [
-            (r.shape, dtypes.numpy_dtype(r.dtype), r.nbytes) for r in problem.results
-        ]
+        self._outputs = [(r.shape, dtypes.numpy_dtype(r.dtype), r.nbytes) for r in problem.results]
         self._own(_runtime.context(device))  # compile errors show up here
 
     def _own(self, context: cl.Context) -> _Bound:
@@ -163,11 +161,11 @@ class Launcher:
         outputs = [_memory.empty(*output) for output in self._outputs]
         results: list[tuple[Any, int]] = []
         for array in outputs:
-            view = (ctypes.c_char * array.nbytes).from_address(
-                array.__array_interface__["data"][0]
-            )
+            view = (ctypes.c_char * array.nbytes).from_address(array.__array_interface__["data"][0])
             if mapped:
-                buffer = cl.Buffer(queue.context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=view)
+                buffer = cl.Buffer(
+                    queue.context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=view
+                )
             else:
                 buffer = cl.Buffer(queue.context, flags.READ_WRITE, size=array.nbytes)
             results.append((buffer, 0))

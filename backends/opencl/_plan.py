@@ -197,9 +197,7 @@ class Builder:
     def copy(self, source: Array, spec: TensorSpec, target: Array) -> None:
         """Strided `source` to row-major `target`."""
         dense = spec.dense()
-        dims = collapse(
-            list(zip(spec.shape, strides_of(spec), strides_of(dense), strict=True))
-        )
+        dims = collapse(list(zip(spec.shape, strides_of(spec), strides_of(dense), strict=True)))
         add_copy(self, source, target, dims, spec.itemsize)
 
     def build(self) -> Launcher:
@@ -220,9 +218,7 @@ MAX_OUTER = 6
 _BLOCK = 4096
 
 
-def add_copy(
-    b: Builder, source: Array, target: Array, dims: list[Dim], itemsize: int
-) -> None:
+def add_copy(b: Builder, source: Array, target: Array, dims: list[Dim], itemsize: int) -> None:
     """Append a strided copy: rows when the last axis is contiguous in both, else tiles.
 
     Raises:
@@ -252,9 +248,7 @@ def add_copy(
 
 def too_many_axes(spec: TensorSpec) -> list[str]:
     """A reason when an operand would need a strided copy of more axes than the kernel takes."""
-    dims = collapse(
-        list(zip(spec.shape, strides_of(spec), strides_of(spec.dense()), strict=True))
-    )
+    dims = collapse(list(zip(spec.shape, strides_of(spec), strides_of(spec.dense()), strict=True)))
     if len(dims) > MAX_OUTER + 1:
         return [f"{len(dims)} separately strided axes (takes {MAX_OUTER + 1})"]
     return []

@@ -12,89 +12,94 @@ from typing import Any
 import numpy as np
 
 from portable.backends.opencl import _build, _memory, _runtime
-from portable.backends.opencl._plan import is_cpu, vector_width
+from portable.backends.opencl._plan import is_cpu, local_size, vector_width, why_not_double
 from portable.device import Device
-from portable.errors import DTypeError
+from portable.errors import UnknownNameError
 
 STREAMS = ("read", "write", "copy", "triad")
 _TAGS = {"float32": "F32", "float64": "F64"}
+_CHAINS = 16  # as in roofs.cl
+_SAMPLE = 4e-3
+"""Seconds one sample of the FMA kernel takes at least."""
+_MOVED = 1 << 26
+"""Bytes one sample of a stream moves at least: small arrays are passed over several times."""
 
 
 def _program(device: Device, dtype: str) -> Any:
+    """The kernels in one arithmetic, or None where the device has none."""
     if dtype == "float16":
-        if not is_cpu(device) and "cl_khr_fp16" in device.info.features:
-            options = ("-DNATIVE_F16", "-DVW=2")
-            return _build.program(_runtime.context(device), ("roofs.cl",), options)
-        raise DTypeError(
-            f"float16 has no arithmetic of its own measured on {device.info.name}: half types are "
-            "widened to float32"
-        )
-    if dtype not in _TAGS:
-        raise DTypeError(f"no FMA kernel for {dtype} (takes float32, float64)")
-    options = (f"-DDT_{_TAGS[dtype]}", f"-DVW={vector_width(device, dtype)}")
+        # CPU devices compute in float32 whatever they say of cl_khr_fp16: so do our kernels.
+        if is_cpu(device) or "cl_khr_fp16" not in device.info.features:
+            return None
+        options: tuple[str, ...] = ("-DNATIVE_F16", "-DVW=2")
+    elif dtype == "float32" or (dtype == "float64" and not why_not_double(device)):
+        options = (f"-DDT_{_TAGS[dtype]}", f"-DVW={vector_width(device, dtype)}")
+    else:
+        return None
     return _build.program(_runtime.context(device), ("roofs.cl",), options)
 
 
-def compute_roof(device: Device, dtype: str, samples: int = 9) -> list[float]:
+def compute_roof(device: Device, dtype: str, samples: int = 25) -> list[float]:
     """FLOP/s of independent fused multiply-adds in registers on all compute units.
 
     Args:
         device: an OpenCL device.
-        dtype: "float32", "float64", or "float16" on GPUs that have it.
-        samples: how many.
-
-    Raises:
-        DTypeError: the device has no arithmetic in the dtype.
+        dtype: float32, float64, or float16 on GPUs that have it; empty for every other.
+        samples: how many; each takes a few milliseconds, so that some run undisturbed.
     """
-    cl = _runtime.load()
-    program, queue = _program(device, dtype), _runtime.queue(device)
-    cpu = is_cpu(device)
+    program = _program(device, dtype)
+    if program is None:
+        return []
+    cl, queue, cpu = _runtime.load(), _runtime.queue(device), is_cpu(device)
     width = 2 if dtype == "float16" else vector_width(device, dtype)
-    local = 1 if cpu else 128
-    grid = device.info.units * (1 if cpu else 16) * local
-    chains = 16
+    local = 1 if cpu else local_size(device)
+    grid = max(device.info.units, 1) * (1 if cpu else 16) * local
     out = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, size=max(64, grid * width * 8))
     kernel = cl.Kernel(program, "fma_chains")
-    rounds = 1 << 16 if cpu else 1 << 12
-    rates: list[float] = []
-    while len(rates) < samples + 1:
+    rounds, rates = 1 << 12, list[float]()
+    while len(rates) < samples:
         kernel.set_args(out, np.int32(rounds))
         start = time.perf_counter()
         cl.enqueue_nd_range_kernel(queue, kernel, (grid,), (local,)).wait()
         elapsed = time.perf_counter() - start
-        if elapsed < 0.02 and not rates:
+        if elapsed < _SAMPLE and rounds < 1 << 28:
             rounds *= 2  # long enough that the launch does not count
-            continue
-        rates.append(2.0 * chains * width * rounds * grid / elapsed)
-    return rates[1:]
+            rates.clear()
+        else:
+            rates.append(2.0 * _CHAINS * width * rounds * grid / elapsed)
+    return rates
 
 
-def stream(device: Device, kind: str, nbytes: int, samples: int = 9) -> list[float]:
+def stream(device: Device, kind: str, nbytes: int, samples: int = 7) -> list[float]:
     """B/s of a stream over arrays of `nbytes` each: read, write, copy (a = b), triad (a = b + s c).
 
     Bytes are those of the arrays: what a cache line costs when it is fetched before it is
     overwritten is not counted.
     """
     if kind not in STREAMS:
-        raise ValueError(f"stream {kind!r}; known: {', '.join(STREAMS)}")
+        raise UnknownNameError("stream", kind, STREAMS)
     cl = _runtime.load()
     program, queue = _program(device, "float32"), _runtime.queue(device)
     cpu, width = is_cpu(device), vector_width(device, "float32")
     count = nbytes // 4 // (width * 4) * (width * 4)
-    local = 1 if cpu else 128
-    grid = device.info.units * (4 if cpu else 32) * local
+    local = 1 if cpu else local_size(device)
+    # A cache is measured by one item a core, which comes back to the same data.
+    per_unit = 32 if not cpu else 1 if nbytes < _MOVED else 4
+    grid = max(device.info.units, 1) * per_unit * local
     arrays = [_array(queue, count) for _ in range({"read": 1, "write": 1, "copy": 2}.get(kind, 3))]
     out = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, size=grid * width * 4)
     kernel = cl.Kernel(program, f"stream_{kind}")
     for i, argument in enumerate([*arrays, out]):
         kernel.set_arg(i, argument)
-    kernel.set_arg(len(arrays) + 1, np.int64(count))
     moved = count * 4 * len(arrays)
+    passes = max(1, _MOVED // max(moved, 1))
+    kernel.set_arg(len(arrays) + 1, np.int64(count))
+    kernel.set_arg(len(arrays) + 2, np.int32(passes))
     rates = []
     for _ in range(samples + 2):
         start = time.perf_counter()
         cl.enqueue_nd_range_kernel(queue, kernel, (grid,), (local,)).wait()
-        rates.append(moved / (time.perf_counter() - start))
+        rates.append(moved * passes / (time.perf_counter() - start))
     return rates[2:]
 
 

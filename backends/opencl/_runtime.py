@@ -110,13 +110,9 @@ def _prepare_loader() -> None:
 def load() -> Any:
     """pyopencl, imported after the loader was told of all drivers."""
     _prepare_loader()
-    import warnings
-
     import pyopencl
     import pyopencl.array
 
-    # A build log that is not empty is no news to a user; errors raise with the whole log.
-    warnings.filterwarnings("ignore", category=pyopencl.CompilerWarning)
     _state["pid"] = os.getpid()
     return pyopencl
 

@@ -33,7 +33,11 @@ def compile_softmax(problem: Problem, device: Device, config: Config, *, log: bo
             options.append("-DKEEP")  # exponentials wait in the result; halves would be rounded
         rows = b.rows("x", x.ndim - axis)
         b.step(
-            "softmax_rows", "softmax.cl", outer, [rows.array, b.out(), outer, n, rows.stride], options
+            "softmax_rows",
+            "softmax.cl",
+            outer,
+            [rows.array, b.out(), outer, n, rows.stride],
+            options,
         )
     else:
         tasks = -(-outer * -(-inner // b.vector) // b.local)

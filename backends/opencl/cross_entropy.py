@@ -35,6 +35,10 @@ def compile(problem: Problem, device: Device, config: Config) -> Kernel:
     how = np.int32(("none", "sum", "mean").index(reduction))
     tasks = -(-n // b.local) if reduction == "none" else 1
     b.step(
-        "reduce_losses", "cross_entropy.cl", tasks, [loss, targets, b.out(), n, skip, has, how], options
+        "reduce_losses",
+        "cross_entropy.cl",
+        tasks,
+        [loss, targets, b.out(), n, skip, has, how],
+        options,
     )
     return b.build()

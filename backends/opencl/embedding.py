@@ -38,6 +38,15 @@ def compile(problem: Problem, device: Device, config: Config) -> Kernel:
     options = [f"-DELEMENT={ELEMENTS[table.itemsize]}", f"-DINDEX={INDICES[indices.dtype]}"]
     rows, n = table.shape
     row, column = strides_of(table)
-    arguments = [b.operand("table"), b.dense("indices"), b.out(), indices.size, rows, n, row, column]
+    arguments = [
+        b.operand("table"),
+        b.dense("indices"),
+        b.out(),
+        indices.size,
+        rows,
+        n,
+        row,
+        column,
+    ]
     b.step("embedding", "embedding.cl", indices.size, arguments, options)
     return b.build()

@@ -28,34 +28,39 @@ __kernel void fma_chains(__global RV* out, int rounds) {
   long to = width_ == 1 ? min(vectors, from + piece) : vectors;                             \
   long step = width_ == 1 ? 1 : items;
 
-__kernel void stream_read(__global const A* a, __global A* out, long n) {
+__kernel void stream_read(__global const A* a, __global A* out, long n, int passes) {
   SPAN
   AV s0 = (AV)(0), s1 = s0, s2 = s0, s3 = s0;
-  long i = from;
-  for (; i + 3 * step < to; i += 4 * step) {
-    s0 += VLOAD(i, a);
-    s1 += VLOAD(i + step, a);
-    s2 += VLOAD(i + 2 * step, a);
-    s3 += VLOAD(i + 3 * step, a);
+  for (int pass = 0; pass < passes; pass++) {
+    long i = from;
+    for (; i + 3 * step < to; i += 4 * step) {
+      s0 += VLOAD(i, a);
+      s1 += VLOAD(i + step, a);
+      s2 += VLOAD(i + 2 * step, a);
+      s3 += VLOAD(i + 3 * step, a);
+    }
+    for (; i < to; i += step) s0 += VLOAD(i, a);
   }
-  for (; i < to; i += step) s0 += VLOAD(i, a);
   VSTORE(s0 + s1 + s2 + s3, id, out);
 }
 
-__kernel void stream_write(__global A* a, __global A* out, long n) {
+__kernel void stream_write(__global A* a, __global A* out, long n, int passes) {
   SPAN
-  for (long i = from; i < to; i += step) VSTORE((AV)(1), i, a);
+  for (int pass = 0; pass < passes; pass++)
+    for (long i = from; i < to; i += step) VSTORE((AV)(1), i, a);
 }
 
-__kernel void stream_copy(__global A* a, __global const A* b, __global A* out, long n) {
+__kernel void stream_copy(__global A* a, __global const A* b, __global A* out, long n, int passes) {
   SPAN
-  for (long i = from; i < to; i += step) VSTORE(VLOAD(i, b), i, a);
+  for (int pass = 0; pass < passes; pass++)
+    for (long i = from; i < to; i += step) VSTORE(VLOAD(i, b), i, a);
 }
 
 __kernel void stream_triad(__global A* a, __global const A* b, __global const A* c,
-                           __global A* out, long n) {
+                           __global A* out, long n, int passes) {
   SPAN
-  for (long i = from; i < to; i += step) VSTORE(fma((AV)(3), VLOAD(i, c), VLOAD(i, b)), i, a);
+  for (int pass = 0; pass < passes; pass++)
+    for (long i = from; i < to; i += step) VSTORE(fma((AV)(3), VLOAD(i, c), VLOAD(i, b)), i, a);
 }
 
 __kernel void nothing(void) {}

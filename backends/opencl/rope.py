@@ -65,5 +65,3 @@ def _layout(b: Builder, copied: set[str]) -> tuple[list[Array], list[Axis]]:
         else:
             merged.append((n, step))
     return arrays, merged
-
-
