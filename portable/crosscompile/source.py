@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -88,18 +89,36 @@ def unit_of(source: str, signature: str) -> Unit:
         config=options,
         source_hash=digest,
         source=given,
-        factor=_factor(kinds, text),
+        factor="" if cuda else _factor(kinds, text, name),
     )
 
 
-def _factor(kinds: Mapping[str, str], text: str) -> str:
+def _factor(kinds: Mapping[str, str], text: str, name: str) -> str:
     """The dtype of the products of a kernel that has some: that of its first pointer."""
     names = {
         "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64",
         "fp8e4nv": "float8_e4m3fn", "i8": "int8",
     }  # fmt: skip
     first = next((k[1:] for k in kinds.values() if k.startswith("*")), "")
-    return names.get(first, "") if "tl.dot" in text else ""
+    return names.get(first, "") if has_product(text, name) else ""
+
+
+def has_product(text: str, name: str) -> bool:
+    """Whether a function, or one of its file that it names, calls `dot`."""
+    tree = ast.parse(text)
+    functions = {n.name: n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+    seen, todo = set(), [name]
+    while todo:
+        current = todo.pop()
+        if current in seen or current not in functions:
+            continue
+        seen.add(current)
+        for node in ast.walk(functions[current]):
+            if isinstance(node, ast.Attribute) and node.attr in ("dot", "dot_scaled"):
+                return True
+            if isinstance(node, ast.Name):
+                todo.append(node.id)
+    return False
 
 
 def crosscompile_source(

@@ -37,7 +37,7 @@ def test_a_third_party_kernel_on_both_vendors():
     assert [row.built.status for row in report.rows] == ["ok", "ok"]
     for row in report.rows:
         assert row.built.registers > 0
-        assert set(row.built.loads) == {"128"}
+        assert min(map(int, row.built.loads)) >= 64  # 8 elements a lane, 4 of a wave of 64
         assert not row.built.spilled
         assert row.occupancy == 1.0
     again = build("scale", SCALE, "sm_90", "gfx942")
