@@ -9,12 +9,10 @@ from pathlib import Path
 from portable.errors import CompileError
 
 TARGETS = {
-    "llvm-cpu": (
-        "llvm-cpu",
-        ("--iree-llvmcpu-target-cpu=host", "--iree-input-demote-f64-to-f32=false"),
-    ),
+    "llvm-cpu": ("llvm-cpu", ("--iree-llvmcpu-target-cpu=host",)),
     "vulkan": ("vulkan-spirv", ()),
 }
+_ALWAYS = ("--iree-input-demote-f64-to-f32=false",)  # by default float64 silently becomes float32
 
 
 @functools.lru_cache(maxsize=512)
@@ -44,7 +42,8 @@ def _compiled(text: str, target: str, flags: list[str]) -> bytes:
     from iree.compiler import CompilerToolError, compile_str
 
     try:
-        made: bytes = compile_str(text, target_backends=[target], extra_args=flags)
+        made: bytes = compile_str(text, target_backends=[target], extra_args=[*_ALWAYS, *flags])
     except CompilerToolError as error:
-        raise CompileError(f"MLIR for {target}", str(error), text) from error
+        log = str(error).partition("Diagnostics:")[2].strip() or str(error)
+        raise CompileError(f"MLIR for {target}", log, text) from error
     return made

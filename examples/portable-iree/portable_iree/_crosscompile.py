@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -58,9 +59,18 @@ def build(
 
     assembly, size = _build.rocm_assembly(_text(op, problem), architecture)
     return {
-        "kind": "amdgcn", "assembly": assembly, "log": "", "shared": 0, "threads": 0,
+        "kind": "amdgcn",
+        "assembly": assembly,
+        "log": "",
+        "shared": _largest(assembly, "group_segment_fixed_size"),
+        "threads": _largest(assembly, "max_flat_workgroup_size"),
         "binary_size": size,
-    }  # fmt: skip
+    }
+
+
+def _largest(assembly: str, field: str) -> int:
+    """The largest value of a field in the kernels' metadata."""
+    return max(map(int, re.findall(rf"\.{field}:\s+(\d+)", assembly)), default=0)
 
 
 def _text(op: str, problem: Problem) -> str:

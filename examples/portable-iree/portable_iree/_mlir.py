@@ -43,8 +43,8 @@ def rms_norm(rows: int, n: int, eps: float, dtype: str) -> str:
     t, x, w, r = TYPES[dtype], tensor((rows, n), dtype), tensor((n,), dtype), tensor((rows,), dtype)
     body = f"""
   %zero = arith.constant 0.0 : {t}
-  %n = arith.constant {float(n)!r} : {t}
-  %eps = arith.constant {eps!r} : {t}
+  %n = arith.constant {n:.17e} : {t}
+  %eps = arith.constant {eps:.17e} : {t}
   %sums = tensor.empty() : {r}
   %start = linalg.fill ins(%zero : {t}) outs(%sums : {r}) -> {r}
   %squares = linalg.generic {{
