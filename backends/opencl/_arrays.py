@@ -17,7 +17,7 @@ class OpenCLArrays:
     """Arrays that live on an OpenCL device; for CPU devices that is host memory."""
 
     name = "opencl"
-    types = ("pyopencl.Array",)
+    types: tuple[str, ...] = ("pyopencl.Array",)
 
     def key(self, array: Any) -> Hashable:
         """Shape, dtype, strides and context."""

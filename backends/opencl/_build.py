@@ -1,8 +1,8 @@
 """Building OpenCL programs: sources beside this file, one program per context and set of options.
 
-Binaries are kept on disk per device, driver version, options and source, in the user's cache folder
-(`portable/opencl-binaries`); drivers with a cache of their own (PoCL) use that. A damaged or foreign
-file is built anew and replaced. `PORTABLE_OPENCL_CACHE=0` turns the files off.
+Binaries are kept on disk per device, driver version, options and source, in the user's cache
+folder (`portable/opencl-binaries`); drivers with a cache of their own (PoCL) use that. A damaged
+or foreign file is built anew and replaced. `PORTABLE_OPENCL_CACHE=0` turns the files off.
 """
 
 from __future__ import annotations

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from portable import dtypes
-from portable.backends.opencl._launch import Array, Argument, Launcher, Scratch, Step
+from portable.backends.opencl._launch import Array, Launcher, Scratch, Step
 from portable.device import Device
 from portable.op import Problem, TensorSpec
 
@@ -91,14 +92,12 @@ def row_stride(spec: TensorSpec, row_axes: int) -> int | None:
     strides = strides_of(spec)
     split = spec.ndim - row_axes
     inner = collapse([(n, s, 0) for n, s in zip(spec.shape[split:], strides[split:], strict=True)])
-    # collapse() with equal destination strides merges only what is dense in the source
-    inner = [d for d in inner if d[0] != 1]
     outer = [(n, s) for n, s in zip(spec.shape[:split], strides[:split], strict=True) if n != 1]
     if len(inner) > 1 or (inner and inner[0][1] != 1):
         return None
     if not outer:
         return math.prod(spec.shape[split:])
-    if any(a[1] != b[1] * b[0] for a, b in zip(outer, outer[1:], strict=False)):
+    if any(a[1] != b[1] * b[0] for a, b in pairwise(outer)):
         return None
     return outer[-1][1]
 

@@ -57,9 +57,8 @@ def canonical(b: Builder, axes: tuple[int, ...]) -> tuple[Array, int, int, int, 
         return b.dense("x"), kept, 1, 1, 1
     first = kinds.index(True)
     last = len(kinds) - 1 - kinds[::-1].index(True)
-    if len(changes) <= 1 and kinds[-1] or all(kinds):
-        axes_in_row = sum(1 for _ in spec.shape[_first(spec.shape, axes) :])
-        stride = row_stride(spec, axes_in_row)
+    if (len(changes) <= 1 and kinds[-1]) or all(kinds):
+        stride = row_stride(spec, spec.ndim - _first(spec.shape, axes))
         if stride is not None:
             return b.operand("x"), kept, n, 1, stride
         return b.dense("x"), kept, n, 1, n

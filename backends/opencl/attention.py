@@ -46,7 +46,7 @@ def configs(problem: Problem, device: Device) -> list[Config]:
     vector = vector_width(device, q.dtype)
     rows = q.shape[1] // k.shape[1] * q.shape[2]
     splits = _splits(problem, device)
-    decode = {"kind": "decode", "vector": vector, "splits": splits}
+    decode: Config = {"kind": "decode", "vector": vector, "splits": splits}
     wide = vector * (8 if q.dtype == "float64" else 4) >= 64
     mr = _gemm.tile_rows(rows, 14 if wide else 6)
     units = max(device.info.units, 1)
@@ -54,7 +54,7 @@ def configs(problem: Problem, device: Device) -> list[Config]:
     rb = min(-(-rows // mr), 112 // mr)
     while rb > 1 and heads * -(-rows // (rb * mr)) < 3 * units:
         rb = (rb + 1) // 2
-    prefill = {
+    prefill: dict[str, int | str | bool] = {
         "kind": "prefill", "mr": mr, "nv": 2, "rb": rb * mr, "keys": 256, "vector": vector,
     }  # fmt: skip
     found: list[Config] = [decode, prefill] if rows <= _FEW else [prefill, {**prefill, "keys": 128}]

@@ -218,7 +218,7 @@ def test_packaged_drivers_are_found_without_a_setting():
         "from portable.backends.opencl import backend;"
         "print(*sorted(d.runtime for d in backend.devices()))"
     )
-    env = {name: "" for name in _runtime.USER_SETTINGS}
+    env = dict.fromkeys(_runtime.USER_SETTINGS, "")
     assert expected <= set(python(code, **env).split())
 
 
