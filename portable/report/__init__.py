@@ -14,8 +14,9 @@ from portable.report.baseline import Change, compare
 from portable.report.export import rows_as_dicts, write_csv, write_json, write_markdown
 from portable.report.html import render, write_html
 from portable.report.model import Report, build
+from portable.report.places import Place
 from portable.report.port_cost import lines_of_code
-from portable.report.rows import Place, Row, build_rows
+from portable.report.rows import Row, build_rows
 from portable.report.terminal import show
 from portable.report.weights import Weights, from_bench, from_mapping
 

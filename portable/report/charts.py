@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from html import escape
 
 from portable.report.attribution import STEPS
+from portable.report.places import Place
 from portable.report.portability import Study
 from portable.report.ranking import Total
-from portable.report.rows import Place, Row
+from portable.report.rows import Row
 from portable.text import rate_text, share, time_text
 
 MAX_POINTS = 1500

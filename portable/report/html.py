@@ -17,9 +17,10 @@ from portable.errors import RecordError
 from portable.report import charts, foreign
 from portable.report.attribution import MEANING, STEPS
 from portable.report.model import Report
+from portable.report.places import Place
 from portable.report.prices import Bill, bill
 from portable.report.ranking import Ranking, Total
-from portable.report.rows import Place, Row
+from portable.report.rows import Row
 from portable.report.summary import ratio, sentences
 from portable.report.table import script_text, table_data
 from portable.stats import geometric_mean

@@ -13,10 +13,11 @@ from portable.records.record import utc_now
 from portable.report import portability, projection, ranking
 from portable.report import weights as weighting
 from portable.report.baseline import TOLERANCE, Change, compare
+from portable.report.places import Place
 from portable.report.prices import Price
 from portable.report.projection import Projected
 from portable.report.ranking import Ranking
-from portable.report.rows import Place, Row, build_rows
+from portable.report.rows import Row, build_rows
 from portable.report.weights import Weights
 
 Choices = Mapping[Problem, str]

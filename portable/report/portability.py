@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from portable import roofline
 from portable.op import Problem
+from portable.report.places import Place
 from portable.report.ranking import Table, best_of, table_of
-from portable.report.rows import Place, Row
+from portable.report.rows import Row
 from portable.report.weights import Weights
 from portable.roofline import Portability
 

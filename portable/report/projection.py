@@ -1,6 +1,6 @@
 """Devices without records: their speed of light, and times *projected* from what kin reached.
 
-    projected time = T_SOL of the device / efficiency seen on its kin
+    projected time = max(T_SOL of the device / efficiency seen on its kin, LAUNCH_FLOOR)
 
 The efficiency is the median SOL fraction of the best candidate on the nearest measured kin: the
 same op and dtype on the same architecture, else on the same vendor and kind, else on the same kind
@@ -15,14 +15,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from portable.device import DeviceSpec
+from portable.machine import LAUNCH_FLOOR
 from portable.op import Problem
+from portable.report.places import Place
 from portable.report.ranking import best_of, table_of
-from portable.report.rows import Place, Row, cost_of, short, sol_of
+from portable.report.rows import Row, cost_of, short, sol_of
 from portable.report.weights import Weights
 from portable.roofline import SpeedOfLight
 from portable.stats import median
 
-RUNGS = ("same architecture", "same vendor and kind", "same kind of device", "any device: weak")
+RUNGS = ("same architecture", "same vendor and kind", "same kind of device", "any device (weak)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +121,9 @@ def _projection(problem: Problem, spec: DeviceSpec, seen: Sequence[Seen]) -> Pro
         problem,
         short(problem),
         sol,
-        sol.time / median(fractions),
-        sol.time / max(fractions),
-        sol.time / min(fractions),
+        max(sol.time / median(fractions), LAUNCH_FLOOR),
+        max(sol.time / max(fractions), LAUNCH_FLOOR),
+        max(sol.time / min(fractions), LAUNCH_FLOOR),
         basis,
     )
 

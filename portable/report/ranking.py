@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from portable.op import Problem
 from portable.report.attribution import STEPS
-from portable.report.rows import Place, Row, identity
+from portable.report.places import Place
+from portable.report.rows import Row, identity
 from portable.report.weights import Weights
 from portable.text import share, time_text
 

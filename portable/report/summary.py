@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from portable.report.model import Report
+from portable.report.places import Place
 from portable.report.ranking import Ranking, Total, best_of, table_of
-from portable.report.rows import Place, Row
+from portable.report.rows import Row
 from portable.stats import geometric_mean
 from portable.text import share, time_text
 

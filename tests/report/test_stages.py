@@ -159,7 +159,7 @@ def test_an_inflated_peak_grows_the_ceiling_and_shrinks_the_speed_of_light():
     """The same record under a hardware entry whose bandwidth is wrong by a factor of a thousand."""
     from dataclasses import replace
 
-    from portable.report import rows
+    from portable.report import places
 
     record = made.record(made.matmul(1, 4096, 4096), time=5e-3, details={"kernel_time": 4.9e-3})
     (honest,) = report.build([record]).rows
@@ -167,11 +167,11 @@ def test_an_inflated_peak_grows_the_ceiling_and_shrinks_the_speed_of_light():
     wrong = replace(
         spec, bandwidth=spec.bandwidth * 1000, peaks={k: v * 1000 for k, v in spec.peaks.items()}
     )
-    original, rows.spec_seen = rows.spec_seen, lambda *_: wrong
+    original, places.spec_seen = places.spec_seen, lambda *_: wrong
     try:
         (inflated,) = report.build([record]).rows
     finally:
-        rows.spec_seen = original
+        places.spec_seen = original
     before, after = ({s.name: s.time for s in r.steps} for r in (honest, inflated))
     assert after["speed of light"] == pytest.approx(before["speed of light"] / 1000)
     assert after["ceiling"] == pytest.approx(
