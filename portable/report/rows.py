@@ -129,7 +129,7 @@ def build_rows(
 
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """A hundred thousand rows are a million objects without cycles: searching them takes a third."""
+    """A hundred thousand rows are a million objects without cycles; searching them is a third."""
     was_on = gc.isenabled()
     gc.disable()
     try:
