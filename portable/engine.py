@@ -121,8 +121,17 @@ def plan(op: Op, arrays: tuple[Any, ...], params: Any, settings: Settings, key: 
             if settings.observer is not None:
                 run = settings.observer.watch(built)
             settings.plans[key] = run
-            _keep_matcher(settings, op, key, arrays, built.inputs.family, run)
+            if settings.policy == "adaptive" and settings.observer is None:
+                importlib.import_module("portable.adaptive").watch(built, settings, key)
+            else:
+                _keep_matcher(settings, op, key, arrays, built.inputs.family, run)
         return run
+
+
+def replace_plan(settings: Settings, key: Any, built: Plan) -> None:
+    """Run a call by another plan from now on."""
+    _plans[settings, key] = built
+    settings.plans[key] = built.run
 
 
 def _keep_matcher(
@@ -146,10 +155,14 @@ def build(op: Op, arrays: tuple[Any, ...], params: Any, settings: Settings) -> P
     from portable import selector
 
     choice = selector.choose(op, problem, inputs, settings)
-    run = join(choice.kernel, choice.candidate, inputs)
-    if any(x is None for x in arrays):
-        run = _without_absent(run, tuple(i for i, x in enumerate(arrays) if x is not None))
-    return Plan(choice, inputs, run)
+    return Plan(choice, inputs, finish(choice.kernel, choice.candidate, inputs))
+
+
+def finish(kernel: Kernel, candidate: Candidate, inputs: Inputs) -> Run:
+    """What takes the arrays of a call, absent ones included, and runs a kernel on them."""
+    run = join(kernel, candidate, inputs)
+    present = tuple(i for i, spec in enumerate(inputs.specs) if spec is not None)
+    return run if len(present) == len(inputs.specs) else _without_absent(run, present)
 
 
 def bind_problem(

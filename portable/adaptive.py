@@ -1,0 +1,325 @@
+"""policy="adaptive": check beliefs in live calls, within a bounded share of time, and switch.
+
+Between two checks a call runs on its plan as under "auto": nothing is counted, so nothing is paid.
+When a check is due, a thread of its own puts a `Watch` in the plan's place; the next call is then
+timed, alone or paired with a challenger on the same arrays, and the plan is put back. The caller
+always gets the incumbent's result. Challengers are compiled, gated and warmed by that thread.
+
+`Beliefs` is the policy without clocks and threads; time comes in as numbers.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import os
+import statistics
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from portable import engine, registry, selector, stages
+from portable.selector import Candidate
+from portable.settings import Settings
+from portable.stats import median
+
+SHARE = 0.01
+"""Share of the time since the first call that challengers may take, their builds included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How cautious the policy is.
+
+    Attributes:
+        share: see SHARE.
+        window: paired comparisons remembered per challenger.
+        needed: of them before a switch.
+        margin: a challenger must be faster by this share (median of the pairs) to take over,
+        certainty: and that median must be this many of its standard errors away from a tie.
+        drift: factor by which the incumbent's time must rise over its usual time to be suspect.
+        credit: comparisons that a suspect incumbent may have on account.
+        interval: least seconds between two checks of a plan.
+        slowest: challengers expected to take this many times the incumbent are never tried.
+    """
+
+    share: float = SHARE
+    window: int = 15
+    needed: int = 6
+    margin: float = 0.1
+    certainty: float = 4.5
+    drift: float = 1.4
+    credit: int = 12
+    interval: float = 0.01
+    slowest: float = 8.0
+
+
+class Beliefs:
+    """What is believed of an incumbent and its challengers.
+
+    Args:
+        expected: expected time [s] by name; the first is the incumbent.
+        now: time of the first call [s].
+        rules: how cautious to be.
+    """
+
+    def __init__(
+        self, expected: Mapping[str, float], now: float, rules: Rules | None = None
+    ) -> None:
+        self.rules = rules or Rules()
+        self.incumbent = next(iter(expected))
+        limit = self.rules.slowest * expected[self.incumbent]
+        self.cost = {n: t for n, t in expected.items() if t <= limit or n == self.incumbent}
+        self.started, self.spent = now, 0.0
+        self.switches: list[tuple[float, str]] = []
+        self._pairs: dict[str, deque[float]] = {}
+        self._usual: deque[float] = deque(maxlen=31)
+        self._recent: deque[float] = deque(maxlen=3)
+        self._credit = 0
+        self._turns = dict.fromkeys(self.cost, 0.0)
+
+    @property
+    def suspect(self) -> bool:
+        """Whether the incumbent has become slower than it was."""
+        if len(self._usual) < 8 or len(self._recent) < 3:
+            return False
+        return min(self._recent) > self.rules.drift * median(tuple(self._usual))
+
+    def challenger(self, now: float) -> str | None:
+        """Who is to be compared with the incumbent now; None when nobody or not yet."""
+        others = [name for name in self.cost if name != self.incumbent]
+        if not others:
+            return None
+        name = min(others, key=lambda n: self._turns[n])
+        allowed = self.rules.share * (now - self.started) - self.spent
+        if self.cost[name] <= allowed:
+            return name
+        if self.suspect and self._credit < self.rules.credit:
+            self._credit += 1
+            return name
+        return None
+
+    def charge(self, seconds: float) -> None:
+        """A challenger's build took this long."""
+        self.spent += seconds
+
+    def alone(self, seconds: float) -> None:
+        """The incumbent was timed."""
+        if len(self._recent) == self._recent.maxlen and not self.suspect:
+            self._usual.append(self._recent[0])
+            self._credit = 0
+        self._recent.append(seconds)
+        self.cost[self.incumbent] = seconds
+
+    def pair(self, name: str, incumbent: float, challenger: float, now: float) -> bool:
+        """Both were timed on the same arrays; True when the challenger takes over."""
+        self.alone(incumbent)
+        self.spent += challenger
+        self.cost[name] = challenger
+        ratio = math.log(challenger / incumbent)
+        seen = self._pairs.setdefault(name, deque(maxlen=self.rules.window))
+        seen.append(ratio)
+        # Who is far behind is asked less often: once per factor that it is slower.
+        self._turns[name] += max(1.0, min(math.exp(median(tuple(seen))), 64.0))
+        if not self._better(seen):
+            return False
+        self.incumbent = name
+        self.switches.append((now, name))
+        self._pairs.clear()
+        self._usual.clear()
+        self._recent.clear()
+        self._turns = dict.fromkeys(self.cost, 0.0)
+        return True
+
+    def _better(self, ratios: Sequence[float]) -> bool:
+        """Whether the challenger's lead is worth a switch and beyond the noise."""
+        if len(ratios) < self.rules.needed:
+            return False
+        lead = -statistics.median(ratios)
+        # Standard error of a median, from the median deviation: a call that was interrupted
+        # must not count for more than its place in the order.
+        deviation = 1.4826 * statistics.median(abs(r + lead) for r in ratios)
+        error = max(1.2533 * deviation, 0.02) / math.sqrt(len(ratios))
+        return lead > math.log1p(self.rules.margin) and lead > self.rules.certainty * error
+
+    def drop(self, name: str) -> None:
+        """A challenger failed: never again."""
+        self.cost.pop(name, None)
+        self._turns.pop(name, None)
+
+
+class Watch:
+    """One plan under the adaptive policy."""
+
+    def __init__(self, built: engine.Plan, settings: Settings, key: Any) -> None:
+        self.built, self.settings, self.key = built, settings, key
+        self.run = built.run
+        self._ways: dict[str, engine.Run] = {built.choice.candidate.name: built.run}
+        self._by_name = {c.name: c for c in built.choice.candidates}
+        expected = {
+            c.name: c.estimate.time for c in built.choice.candidates if c.estimate is not None
+        }
+        self.beliefs = Beliefs(expected, time.monotonic())
+        self._waiters = {n: _waiter(c, built) for n, c in self._by_name.items()}
+        self._lock = threading.Lock()
+        self._wanted: str | None = None
+        self._turn = itertools.count()
+
+    def __call__(self, *arrays: Any) -> Any:
+        """A call that is timed; then calls go straight to the plan again."""
+        if not self._lock.acquire(blocking=False):
+            return self.run(*arrays)
+        try:
+            self._disarm()
+            name = self.beliefs.challenger(time.monotonic())
+            if name is not None and name not in self._ways:
+                self._wanted, name = name, None  # the watching thread builds it
+            return self._alone(arrays) if name is None else self._paired(name, arrays)
+        finally:
+            self._lock.release()
+            _schedule(self, time.monotonic() + self.beliefs.rules.interval)
+
+    def _alone(self, arrays: tuple[Any, ...]) -> Any:
+        result, seconds = self._timed(self.beliefs.incumbent, arrays)
+        self.beliefs.alone(seconds)
+        return result
+
+    def _paired(self, name: str, arrays: tuple[Any, ...]) -> Any:
+        incumbent = self.beliefs.incumbent
+        first = next(self._turn) % 2 == 0  # who runs second meets warm caches
+        theirs = math.inf
+        if not first:
+            theirs = self._try(name, arrays)
+        result, mine = self._timed(incumbent, arrays)
+        if first:
+            theirs = self._try(name, arrays)
+        if math.isfinite(theirs) and self.beliefs.pair(name, mine, theirs, time.monotonic()):
+            self._switch(name)
+        return result
+
+    def _try(self, name: str, arrays: tuple[Any, ...]) -> float:
+        try:
+            return self._timed(name, arrays)[1]
+        except Exception as error:
+            self._fail(name, error)
+            return math.inf
+
+    def _timed(self, name: str, arrays: tuple[Any, ...]) -> tuple[Any, float]:
+        run, wait = self._ways[name], self._waiters[name]
+        start = time.perf_counter()
+        result = run(*arrays)
+        if wait is not None:
+            wait(result)
+        return result, max(time.perf_counter() - start, 1e-9)
+
+    def _fail(self, name: str, error: Exception) -> None:
+        self.beliefs.drop(name)
+        self._ways.pop(name, None)
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        selector.set_aside(self._by_name[name], self.built.choice.problem, reason)
+
+    def _switch(self, name: str) -> None:
+        """The challenger runs the plan from now on."""
+        before = self.run
+        self.run = self._ways[name]
+        choice = replace(self.built.choice, candidate=self._by_name[name], basis="adaptive")
+        self.built = replace(self.built, choice=choice, run=self.run)
+        if self.settings.plans.get(self.key) is before:
+            engine.replace_plan(self.settings, self.key, self.built)
+
+    # --- called by the watching thread ----------------------------------------------------------
+
+    def arm(self) -> bool:
+        """Let the next call be timed; False when the plan is gone."""
+        plans = self.settings.plans
+        if plans.get(self.key) is not self.run:
+            return False
+        if self._wanted is not None:
+            name, self._wanted = self._wanted, None
+            self._build(name)
+        plans[self.key] = self
+        return True
+
+    def _disarm(self) -> None:
+        plans: Any = self.settings.plans
+        if plans.get(self.key) is self:
+            plans[self.key] = self.run
+
+    def _build(self, name: str) -> None:
+        start = time.monotonic()
+        candidate, choice = self._by_name[name], self.built.choice
+        try:
+            kernel = selector.build(registry.op(choice.problem.op), choice.problem, candidate)
+            run = engine.finish(kernel, candidate, self.built.inputs)
+            _warm(run, self.built)
+            self._ways[name] = run
+        except Exception as error:
+            self._fail(name, error)
+        self.beliefs.charge(time.monotonic() - start)
+
+
+def _warm(run: engine.Run, built: engine.Plan) -> None:
+    """First calls compile and allocate: not inside of a user's call."""
+    from portable import cases
+
+    family, device = built.inputs.family, built.inputs.device
+    made = iter([family.from_host(a, device) for a in cases.problem_arrays(built.choice.problem)])
+    arrays = [next(made) if spec is not None else None for spec in built.inputs.specs]
+    for _ in range(2):
+        run(*arrays)
+
+
+def _waiter(candidate: Candidate, built: engine.Plan) -> Callable[[Any], None] | None:
+    """How to wait for a result; None where the call returns when it is done."""
+    if candidate.device.id == "cpu" and built.inputs.family.name == "numpy":
+        return None
+    return stages.waiter(candidate)
+
+
+def watch(built: engine.Plan, settings: Settings, key: Any) -> None:
+    """Put a plan under the adaptive policy."""
+    if len(built.choice.candidates) > 1 and not built.inputs.constraints:
+        found = Watch(built, settings, key)
+        _schedule(found, time.monotonic() + found.beliefs.rules.interval)
+
+
+# --- the watching thread -------------------------------------------------------------------------
+
+_due: list[tuple[float, int, Watch]] = []
+_order = itertools.count()
+_wake = threading.Condition()
+_thread: threading.Thread | None = None
+
+
+def _schedule(watched: Watch, when: float) -> None:
+    global _thread
+    with _wake:
+        heapq.heappush(_due, (when, next(_order), watched))
+        if _thread is None:
+            _thread = threading.Thread(target=_serve, name="portable-adaptive", daemon=True)
+            _thread.start()
+        _wake.notify()
+
+
+def _serve() -> None:
+    while True:
+        with _wake:
+            while not _due or _due[0][0] > time.monotonic():
+                _wake.wait(_due[0][0] - time.monotonic() if _due else None)
+            watched = heapq.heappop(_due)[2]
+        watched.arm()
+
+
+def _after_fork() -> None:
+    """Threads do not survive a fork: the child's plans are watched from their next build on."""
+    global _thread, _wake
+    _thread, _wake = None, threading.Condition()
+    _due.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
