@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from portable.backend import Config
 from portable.backends.triton._gemm_plan import Product, descriptors_fit, input_precision
 from portable.backends.triton._target import Target
-from portable.backends.triton._tiles import candidates, shared_bytes, vector_configs
+from portable.backends.triton._tiles import (
+    RESIDUAL_ROOM,
+    candidates,
+    shared_bytes,
+    vector_configs,
+)
 from portable.op import Problem
 
 _DESCRIPTOR_TILES = ((128, 256, 64, 8, 3), (128, 128, 64, 8, 4), (128, 128, 64, 4, 4))
@@ -19,7 +24,7 @@ def configs(problem: Problem, product: Product, target: Target) -> Sequence[Conf
     precision = input_precision(problem, target)
     tiles = candidates(
         shape, problem.dtype, itemsize, precision, target,
-        light=product.residual is None, aligned=aligned(product, itemsize),
+        room=RESIDUAL_ROOM if product.residual else 0, narrow=not aligned(product, itemsize),
     )  # fmt: skip
     if shape.m == 1:
         vectors = vector_configs(shape, itemsize, target)

@@ -91,9 +91,9 @@ def shared_bytes(tile: Tile, itemsize: int, target: Target) -> int:
     return (block_m + block_n) * block_k * itemsize * buffers
 
 
-ACCUMULATORS = 64
-"""Accumulators a lane can hold (of 255 registers) while an epilogue loads a residual, or while
-operands that are not aligned are loaded element by element."""
+RESIDUAL_ROOM, NARROW_ROOM = 64, 32
+"""Accumulators a lane can hold (of 255 registers) beside an epilogue that loads a tile of the
+result's size, and beside operands that are loaded element by element or a second accumulator."""
 
 
 def candidates(
@@ -103,28 +103,28 @@ def candidates(
     precision: str,
     target: Target,
     *,
-    light: bool = True,
-    aligned: bool = True,
+    room: int = 0,
+    narrow: bool = False,
     most: int = 12,
 ) -> list[Config]:
     """Tile configs that fit the target, ordered by an estimate of their time.
 
-    `light`: the epilogue loads nothing of the result's size. `aligned`: rows of the operands
-    start at multiples of 16 bytes; if not, loads are narrow and tiles must be small.
+    `room`: most accumulators of a lane, 0 for no limit. `narrow`: operands are not loaded 16 bytes
+    at a time, so that copies cannot be asynchronous and a tile must be shallow.
     """
     found: list[Any] = []
+    if narrow:
+        room = min(room or NARROW_ROOM, NARROW_ROOM)
     for tile in tiles_for(dtype, precision, target):
         block_m, block_n, block_k, num_warps, stages = tile
-        if not aligned:
+        if narrow:
             tile = (block_m, block_n, min(block_k, 32), num_warps, min(stages, 2))
         if shared_bytes(tile, itemsize, target) > target.shared:
             continue
         most_n, most_m = (max(16, next_power_of_2(extent)) for extent in (shape.n, shape.m))
         if block_m > most_m or block_n > most_n:
             continue
-        lanes = num_warps * target.warp
-        room = lanes * (ACCUMULATORS if aligned else ACCUMULATORS // 2)
-        if not (light and aligned) and block_m * block_n > room:
+        if room and block_m * block_n > room * num_warps * target.warp:
             continue
         for split_k in split_choices(shape, tile, target):
             found.append((estimate(shape, tile, split_k, target), tile, split_k))

@@ -27,9 +27,11 @@ Tile = tuple[int, int, int, int]
 
 
 def why_not(problem: Problem, device: Device) -> list[str]:
-    """Float dtypes, head dimensions up to LONGEST_HEAD (128 for float64)."""
+    """Float dtypes, head dimensions up to LONGEST_HEAD (half of it for float64 and on RDNA 3)."""
     reasons = refuse(problem, device)
-    longest = LONGEST_HEAD // 2 if problem.dtype == "float64" else LONGEST_HEAD
+    # RDNA 3 holds WMMA operands twice: with 256 every tile spills
+    short = problem.dtype == "float64" or device.info.architecture.startswith("gfx11")
+    longest = LONGEST_HEAD // 2 if short else LONGEST_HEAD
     for name in ("q", "v"):
         if problem[name].shape[3] > longest:
             size = problem[name].shape[3]
@@ -38,32 +40,45 @@ def why_not(problem: Problem, device: Device) -> list[str]:
 
 
 def tiles_for(problem: Problem, target: Target) -> list[Tile]:
-    """Tiles whose operands and accumulator fit, best guess first."""
+    """Tiles whose operands and accumulator fit, best guess first.
+
+    Found by cross-compiling for every target: what spilled is not here. The products of float32
+    (and the whole of RDNA 3, whose WMMA holds each operand twice) run short of registers first.
+    """
     wide_head = max(_padded(problem["q"].shape[3]), _padded(problem["v"].shape[3])) > 128
-    rows = _rows(problem)
+    few = _rows(problem) <= 16 or target.backend == "interpreter"
     itemsize = problem["q"].itemsize
     if itemsize == 8:
-        tiles = [(16, 16, 4, 1)]
-    elif itemsize == 4 and not target.cdna:
-        tiles = [(32, 32, 4, 1)] if wide_head else [(64, 32, 8, 2), (32, 32, 4, 2)]
-    elif target.cdna:
-        tiles = (
-            [(64, 32, 4, 1)] if wide_head else [(128, 64, 4, 1), (128, 32, 4, 1), (64, 64, 4, 1)]
-        )
-    elif target.rdna:
-        tiles = [(32, 32, 4, 1)] if wide_head else [(64, 32, 4, 1), (32, 64, 4, 1)]
-    elif target.capability in (90, 100, 103, 110):
-        tiles = (
-            [(64, 64, 4, 2)] if wide_head else [(128, 128, 8, 2), (128, 64, 8, 3), (64, 64, 4, 3)]
-        )
-    else:
-        tiles = (
-            [(64, 32, 4, 2)] if wide_head else [(128, 64, 8, 2), (128, 32, 4, 3), (64, 64, 4, 2)]
-        )
-    if rows <= 16 or target.backend == "interpreter":
-        tiles = [(16, 64, 4, 2), (16, 32, 2, 2)] if itemsize < 4 else [(16, 32, 4, 2)]
-        tiles = [(16, 16, 4, 1)] if itemsize == 8 else tiles
-    return tiles
+        return [(16, 16, 4, 1)]
+    if itemsize == 4 and not target.cdna:
+        return _single(target, few or wide_head)
+    if target.rdna:
+        return _rdna(target, few, wide_head)
+    if few:
+        return [(16, 32, 4, 2)] if itemsize == 4 else [(16, 64, 4, 2), (16, 32, 4, 2)]
+    if target.cdna:
+        return [(64, 32, 4, 1)] if wide_head else [(128, 64, 4, 1), (128, 32, 4, 1), (64, 64, 4, 1)]
+    if target.capability in (90, 100, 103, 110):
+        tiles = [(128, 128, 8, 2), (128, 64, 8, 3), (64, 64, 4, 3)]
+        return [(64, 64, 8, 2)] if wide_head else tiles
+    return [(64, 32, 8, 2)] if wide_head else [(128, 64, 8, 2), (128, 32, 8, 3), (64, 64, 4, 2)]
+
+
+def _single(target: Target, small: bool) -> list[Tile]:
+    """float32 without a matrix unit."""
+    if target.rdna:
+        return [(16, 16, 8, 1)] if small else [(16, 16, 8, 1), (32, 16, 16, 1)]
+    return [(16, 16, 4, 1), (16, 32, 8, 1)] if small else [(32, 32, 4, 1), (64, 16, 8, 1)]
+
+
+def _rdna(target: Target, few: bool, wide_head: bool) -> list[Tile]:
+    """Half types on WMMA."""
+    if wide_head:
+        return [(16, 16, 8, 1)]
+    if few:
+        return [(16, 32, 4, 1), (16, 16, 4, 1)]
+    third = str(target.arch).startswith("gfx11")
+    return [(32, 16, 8, 1), (16, 32, 4, 1)] if third else [(64, 32, 8, 1), (32, 32, 4, 1)]
 
 
 def _rows(problem: Problem) -> int:

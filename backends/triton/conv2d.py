@@ -57,7 +57,9 @@ def configs(problem: Problem, device: Device) -> Sequence[Config]:
     itemsize = problem["x"].itemsize
     tiles = [
         {**c, "variant": "implicit"}
-        for c in candidates(shape, problem.dtype, itemsize, precision, target)
+        for c in candidates(
+            shape, problem.dtype, itemsize, precision, target, narrow=itemsize == 2
+        )  # half types are gathered one by one
         if c["split_k"] == 1 and int(c["block_m"]) * int(c["block_n"]) <= 128 * 128
     ]
     found: list[Config] = [{k: v for k, v in c.items() if k not in DROPPED} for c in tiles[:6]]

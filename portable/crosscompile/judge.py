@@ -28,7 +28,8 @@ SPILL_COST, STACK_COST, NARROW_COST, OCCUPANCY_COST = 1.5, 1.2, 1.3, 1.3
 NARROW_BITS = 32
 _MARKS = {
     "bfloat16": ("bf16", "kind::f16", " f16"), "float16": ("f16",), "float64": ("f64", "DMMA"),
-    "float32": ("f32", "tf32", "xf32"), "int8": ("i8", "s8", "IMMA"), "uint8": ("u8", "i8", "IMMA"),
+    "float32": ("f32", "tf32", "xf32"), "int8": ("i8", "s8", "iu8", "IMMA"),
+    "uint8": ("u8", "i8", "IMMA"),
     "float8_e4m3fn": ("fp8", "f8", "e4m3", "QMMA"),
 }  # fmt: skip
 """What the name of a matrix instruction of a dtype contains."""
