@@ -149,6 +149,7 @@ def write_html(path: str, benches: Sequence[WorkloadBench], hardware: Sequence[s
         workloads=[report.from_bench(b) for b in benches],
         chosen={p.problem: p.chosen for b in benches for p in b.problems},
         hardware=hardware,
+        port_cost=report.lines_of_code(),
         title="How far from the speed of light",
         sources=["this run"],
     )
