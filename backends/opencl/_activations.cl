@@ -32,11 +32,14 @@ inline AV gelu_erf_v(AV x) {
   p = fma(p, t, (AV)(0.37409196f));
   p = fma(p, t, (AV)(1.00002368f));
   p = fma(p, t, (AV)(-1.26551223f));
-  // exp(-a^2/2) with the rounding error of the square put back
+  // exp(p - a^2/2) with the rounding errors of the square and of the difference put back
   AV s = a * a;
   AV lost = fma(a, a, -s);
-  AV tail = 0.5f * t * exp_v(p) * exp_v(-0.5f * s);
-  tail = fma(tail, -0.5f * lost, tail);
+  AV e = fma(s, (AV)(-0.5f), p);
+  AV back = e - p;
+  lost = fma(s, (AV)(-0.5f), -back) - 0.5f * lost;
+  AV tail = 0.5f * t * exp_negative_v(e);
+  tail = fma(tail, lost, tail);
   AV phi = x < 0.0f ? tail : 1.0f - tail;
   return x != x ? x : x * phi;
 }

@@ -51,6 +51,15 @@ typedef CAT(S_, VW) SV;
 #define AS_AV CAT(as_, CAT(A_, VW))
 #define AS_IV CAT(as_, CAT(I_, VW))
 #define AS_SV CAT(as_, CAT(S_, VW))
+// Clang's own conversion is one instruction; some drivers' convert_* are loops over elements.
+#if defined(__clang__) && defined(__has_builtin)
+#if __has_builtin(__builtin_convertvector)
+#define CONVERT(T, x) __builtin_convertvector(x, T)
+#endif
+#endif
+#ifndef CONVERT
+#define CONVERT(T, x) CAT(convert_, T)(x)
+#endif
 #define VLOAD CAT(vload, VW)
 #define VSTORE CAT(vstore, VW)
 
@@ -90,7 +99,7 @@ inline A rounded(A x) { return widen(narrow(x)); }
 #define HV CAT(ushort, VW)
 inline AV widen_v(SV x) {
 #if defined(DT_BF16)
-  return AS_AV(CAT(convert_, UV)(x) << 16);
+  return AS_AV(CONVERT(UV, x) << 16);
 #else
   return TO_AV(x);
 #endif
@@ -110,7 +119,7 @@ inline void stv(AV x, __global S* p) {
   UV r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
   UV nan = (u >> 16) | 0x40u;
   r = (x != x) ? nan : r;
-  VSTORE(CAT(convert_, HV)(r), 0, p);
+  VSTORE(CONVERT(HV, r), 0, p);
 #elif defined(DT_F16)
   CAT(vstore_half, CAT(VW, _rte))(x, 0, (__global half*)p);
 #else
@@ -148,6 +157,9 @@ inline A sum_v(AV x) {
 inline AV max_nan_v(AV a, AV b) { return (a >= b || a != a) ? a : b; }
 inline A max_nan(A a, A b) { return (a >= b || a != a) ? a : b; }
 
+// The larger, for rows in which a NaN shows up elsewhere (in the sum of exponentials).
+inline AV larger_v(AV a, AV b) { return a > b ? a : b; }
+
 inline A max_v(AV x) {
 #if VW == 16
   CAT(A_, 8) x8 = (x.lo >= x.hi || x.lo != x.lo) ? x.lo : x.hi;
@@ -160,31 +172,42 @@ inline A max_v(AV x) {
   return max_nan(max_nan(x4.x, x4.y), max_nan(x4.z, x4.w));
 }
 
-// ---- exp, to about 1 ulp, the same bits on every driver (float); the driver's own for double
+// ---- exp, to about 1 ulp, the same bits on every driver (float); the driver's own for double.
+// Results below the smallest normal number are 0.
 #if defined(DT_F64)
 inline AV exp_v(AV x) { return exp(x); }
 inline A exp_(A x) { return exp(x); }
+#define exp_negative_v exp_v
 #else
-#define EXP_BODY(T, IT, CVT, ASF)                                                     \
-  T c = x < -105.0f ? (T)(-105.0f) : x; /* keeps NaN */                                \
-  c = c > 89.5f ? (T)(89.5f) : c;                                                      \
-  T n = rint(c * 1.44269504088896341f);                                                \
-  T r = fma(n, (T)(-0.693145751953125f), c);                                           \
-  r = fma(n, (T)(-1.42860682030941723212e-6f), r);                                     \
-  T p = (T)(1.9875691500e-4f);                                                         \
-  p = fma(p, r, (T)(1.3981999507e-3f));                                                \
-  p = fma(p, r, (T)(8.3334519073e-3f));                                                \
-  p = fma(p, r, (T)(4.1665795894e-2f));                                                \
-  p = fma(p, r, (T)(1.6666665459e-1f));                                                \
-  p = fma(p, r, (T)(5.0000001201e-1f));                                                \
-  p = fma(p, r * r, r) + 1.0f;                                                         \
-  /* 2^n in two factors, so that denormal and infinite results come out right */       \
-  IT k = CVT(n);                                                                       \
-  IT h = k >> 1;                                                                       \
-  p = p * ASF((h + 127) << 23) * ASF((k - h + 127) << 23);                             \
-  return x != x ? x : p;
-inline AV exp_v(AV x) { EXP_BODY(AV, IV, TO_IV, AS_AV) }
-inline A exp_(A x) { EXP_BODY(A, I, convert_int, as_float) }
+// x = n ln 2 + r. Adding 1.5 2^23 rounds n to an integer whose low bits become the exponent.
+#define EXP_REDUCED(T, ASI, ASF, c, bias)                       \
+  T t = fma(c, (T)(1.44269504088896341f), (T)(12582912.0f));    \
+  T n = t - 12582912.0f;                                        \
+  T r = fma(n, (T)(-0.693145751953125f), c);                    \
+  r = fma(n, (T)(-1.42860682030941723212e-6f), r);              \
+  T p = (T)(1.9875691500e-4f);                                  \
+  p = fma(p, r, (T)(1.3981999507e-3f));                         \
+  p = fma(p, r, (T)(8.3334519073e-3f));                         \
+  p = fma(p, r, (T)(4.1665795894e-2f));                         \
+  p = fma(p, r, (T)(1.6666665459e-1f));                         \
+  p = fma(p, r, (T)(5.0000001201e-1f));                         \
+  p = fma(p, r * r, r) + 1.0f;                                  \
+  p = p * ASF((ASI(t) + (bias)) << 23);
+// NaN passes every comparison as false and stays NaN.
+#define EXP_ANY(T, ASI, ASF)                                    \
+  T c = x < -86.0f ? (T)(-86.0f) : x;                           \
+  c = c > 89.0f ? (T)(89.0f) : c;                               \
+  EXP_REDUCED(T, ASI, ASF, c, 126)                              \
+  p = p + p; /* 2^128 itself has no exponent: 2^127 doubled */  \
+  return x < -86.0f ? (T)(0) : p;
+#define EXP_NEGATIVE(T, ASI, ASF)                               \
+  T c = x < -87.0f ? (T)(-87.0f) : x;                           \
+  EXP_REDUCED(T, ASI, ASF, c, 127)                              \
+  return x < -87.0f ? (T)(0) : p;
+inline AV exp_v(AV x) { EXP_ANY(AV, AS_IV, AS_AV) }
+inline A exp_(A x) { EXP_ANY(A, as_int, as_float) }
+// For x <= 0 only.
+inline AV exp_negative_v(AV x) { EXP_NEGATIVE(AV, AS_IV, AS_AV) }
 #endif
 
 // ---- work-group reductions; a group is one work-item on CPUs (LOCAL == 1)

@@ -98,7 +98,7 @@ def packed_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | 
     wanted = units * 4
     while nb > nr and g.count * -(-g.m // mb) * -(-g.n // nb) < wanted:
         nb = max(nr, nb // 2 // nr * nr)
-    kc = 256 if dtype != "float64" else 192
+    kc = 384 if dtype != "float64" else 192
     return {"kind": "gemm", "mr": mr, "nv": vectors, "kc": kc, "mb": mb, "nb": nb, "vector": vector}
 
 
@@ -143,7 +143,7 @@ def configs(g: Gemm, dtype: str, device: Device) -> list[Config]:
     if skinny is not None:
         return [skinny, first]
     found: list[Config] = [first]
-    changes = ({"kc": 384}, {"kc": 128}, {"mb": 2 * int(first["mb"])}, {"nb": 2 * int(first["nb"])})
+    changes = ({"kc": 256}, {"kc": 512}, {"mb": 2 * int(first["mb"])}, {"nb": 2 * int(first["nb"])})
     for change in changes:
         if (other := {**first, **change}) not in found:
             found.append(other)

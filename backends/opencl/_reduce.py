@@ -89,7 +89,7 @@ def compile_reduction(
         return constant(problem, [empty])
     b = Builder(problem, device, vector=int(config.get("vector", 0)) or None)
     array, outer, n, inner, stride = canonical(b, axes)
-    parts = parts_of(device, outer * (inner // (4 * b.vector) + 1), n)
+    parts = parts_of(device, outer * (inner // (32 * b.vector) + 1), n)
     option = [f"-DOP={int(maximum)}"]
     factor = np.float64(1 / n if mean else 1)
     target, to, first = b.out(), [], factor
@@ -101,7 +101,9 @@ def compile_reduction(
         arguments: list[Any] = [array, target, outer, n, stride, parts, first]
         b.step("reduce_rows", "reduce.cl", outer * parts, arguments, [*option, *to])
     else:
-        blocks = -(-inner // (4 * b.vector))
+        wide = 32 if is_cpu(device) else 1
+        option.append(f"-DWIDE={wide}")
+        blocks = -(-inner // (wide * b.vector))
         tasks = -(-outer * parts * blocks // b.local)
         arguments = [array, target, outer, n, inner, parts, first]
         b.step("reduce_columns", "reduce.cl", tasks, arguments, [*option, *to])

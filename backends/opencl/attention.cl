@@ -89,13 +89,13 @@ KERNEL void attention_prefill(ATTENTION_ARGUMENTS) {
         for (int j = 0; j < limit; j++) row[j] = MASKED(row[j], base + j * mt);
 #endif
         AV mv = (AV)(top[i]);
-        for (int j = 0; j < keys; j += VW) mv = max_nan_v(mv, lda(row + j));
+        for (int j = 0; j < keys; j += VW) mv = larger_v(lda(row + j), mv);
         A m = max_v(mv), before = top[i];
         top[i] = m;
         A shift = m == -INFINITY ? (A)0 : m; // a row without keys so far: exp(-inf) = 0
         AV total = (AV)(0);
         for (int j = 0; j < keys; j += VW) {
-          AV e = exp_v(lda(row + j) - shift);
+          AV e = exp_negative_v(lda(row + j) - shift);
           sta(e, row + j);
           total += e;
         }
@@ -213,7 +213,7 @@ KERNEL void attention_decode(ATTENTION_ARGUMENTS, long splits, __global A* parts
           for (int j = 0; j < OVEC; j++) o[r][j] *= rescale;
           top[r] = m;
         }
-        AV p = exp_v(score - shift);
+        AV p = exp_negative_v(score - shift);
         sum[r] += sum_v(p);
         sta(p, pf + r * VW);
       }

@@ -33,6 +33,28 @@ KERNEL void copy_rows(const __global E* src, long src0, __global E* dst, long ds
 
 // Transposing copy: axis p is contiguous in the source, axis q in the destination.
 #define TILE 16
+typedef CAT(ELEMENT, 16) EV;
+// One butterfly stage: vectors d apart exchange blocks of d lanes; four of them transpose.
+#define LO8(a, b) (EV)(a.s01234567, b.s01234567)
+#define HI8(a, b) (EV)(a.s89abcdef, b.s89abcdef)
+#define LO4(a, b) (EV)(a.s0123, b.s0123, a.s89ab, b.s89ab)
+#define HI4(a, b) (EV)(a.s4567, b.s4567, a.scdef, b.scdef)
+#define LO2(a, b) (EV)(a.s01, b.s01, a.s45, b.s45, a.s89, b.s89, a.scd, b.scd)
+#define HI2(a, b) (EV)(a.s23, b.s23, a.s67, b.s67, a.sab, b.sab, a.sef, b.sef)
+#define LO1(a, b)                                                                                \
+  (EV)(a.s0, b.s0, a.s2, b.s2, a.s4, b.s4, a.s6, b.s6, a.s8, b.s8, a.sa, b.sa, a.sc, b.sc, a.se, \
+       b.se)
+#define HI1(a, b)                                                                                \
+  (EV)(a.s1, b.s1, a.s3, b.s3, a.s5, b.s5, a.s7, b.s7, a.s9, b.s9, a.sb, b.sb, a.sd, b.sd, a.sf, \
+       b.sf)
+#define EXCHANGE(d)                              \
+  UNROLL for (int i_ = 0; i_ < TILE; i_++) {     \
+    if (!(i_ & d)) {                             \
+      EV a_ = tile[i_], b_ = tile[i_ + d];       \
+      tile[i_] = CAT(LO, d)(a_, b_);             \
+      tile[i_ + d] = CAT(HI, d)(a_, b_);         \
+    }                                            \
+  }
 KERNEL void copy_tiles(const __global E* src, long src0, __global E* dst, long dst0, OUTER, long np,
                        long dp, long nq, long sq) {
   long blocks = (np + TILE - 1) / TILE;
@@ -45,11 +67,10 @@ KERNEL void copy_tiles(const __global E* src, long src0, __global E* dst, long d
     for (long q0 = get_local_id(0) * TILE; q0 < nq; q0 += LOCAL * TILE) {
       int qn = (int)min((long)TILE, nq - q0);
       if (pn == TILE && qn == TILE) {
-        E tile[TILE][TILE];
-        for (int j = 0; j < TILE; j++)
-          UNROLL for (int i = 0; i < TILE; i++) tile[j][i] = x[(q0 + j) * sq + i];
-        for (int i = 0; i < TILE; i++)
-          UNROLL for (int j = 0; j < TILE; j++) y[i * dp + q0 + j] = tile[j][i];
+        EV tile[TILE];
+        UNROLL for (int j = 0; j < TILE; j++) tile[j] = vload16(0, x + (q0 + j) * sq);
+        EXCHANGE(8) EXCHANGE(4) EXCHANGE(2) EXCHANGE(1)
+        UNROLL for (int i = 0; i < TILE; i++) vstore16(tile[i], 0, y + i * dp + q0);
       } else {
         for (int i = 0; i < pn; i++)
           for (int j = 0; j < qn; j++) y[i * dp + q0 + j] = x[(q0 + j) * sq + i];

@@ -10,14 +10,21 @@ KERNEL void losses(const __global S* x, long x0, const __global T* targets, long
   for (long r = get_group_id(0); r < rows; r += get_num_groups(0)) {
     const __global S* p = x + x0 + r * xs;
     T target = targets[targets0 + r];
-    AV mv = (AV)(-INFINITY);
-    for (long i = lane * VW; i < whole; i += LOCAL * VW) mv = max_nan_v(mv, ldv(p + i));
-    A m = max_v(mv);
+    AV m0 = (AV)(-INFINITY), m1 = m0, m2 = m0, m3 = m0;
+    long k = lane * 4 * VW;
+    for (; k + 4 * VW <= whole; k += LOCAL * 4 * VW) {
+      m0 = larger_v(ldv(p + k), m0);
+      m1 = larger_v(ldv(p + k + VW), m1);
+      m2 = larger_v(ldv(p + k + 2 * VW), m2);
+      m3 = larger_v(ldv(p + k + 3 * VW), m3);
+    }
+    for (long i = k; i < whole && i < k + 4 * VW; i += VW) m0 = larger_v(ldv(p + i), m0);
+    A m = max_v(larger_v(larger_v(m0, m1), larger_v(m2, m3)));
     if (rest && lane == 0) m = max_nan(m, max_v(ldv_part(p + whole, rest, -INFINITY)));
     REDUCE(max_nan, m)
     AV sv = (AV)(0);
-    for (long i = lane * VW; i < whole; i += LOCAL * VW) sv += exp_v(ldv(p + i) - m);
-    if (rest && lane == 0) sv += exp_v(ldv_part(p + whole, rest, -INFINITY) - m);
+    for (long i = lane * VW; i < whole; i += LOCAL * VW) sv += exp_negative_v(ldv(p + i) - m);
+    if (rest && lane == 0) sv += exp_negative_v(ldv_part(p + whole, rest, -INFINITY) - m);
     A s = sum_v(sv);
     REDUCE(ADD_, s)
     bool inside = target >= 0 && (ulong)target < (ulong)n;

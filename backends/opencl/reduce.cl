@@ -62,38 +62,36 @@ KERNEL void reduce_rows(const __global X* x, long x0, __global Y* y, long y0, lo
   }
 }
 
-// (outer, n, inner) -> (outer, parts, inner): VW neighbours of the inner axis at a time.
+// (outer, n, inner) -> (outer, parts, inner): WIDE vectors of neighbours of the inner axis at a time.
+#ifndef WIDE
+#define WIDE 32
+#endif
 KERNEL void reduce_columns(const __global X* x, long x0, __global Y* y, long y0, long outer, long n,
                            long inner, long parts, double factor) {
-  long blocks = (inner + 4 * VW - 1) / (4 * VW), piece = (n + parts - 1) / parts;
+  long blocks = (inner + WIDE * VW - 1) / (WIDE * VW), piece = (n + parts - 1) / parts;
   for (long t = get_global_id(0); t < outer * parts * blocks; t += get_global_size(0)) {
     long block = t % blocks, part = t / blocks % parts, o = t / blocks / parts;
     long from = min(n, part * piece), to = min(n, from + piece);
-    const __global X* p = x + x0 + o * n * inner + block * 4 * VW;
-    __global Y* q = y + y0 + (o * parts + part) * inner + block * 4 * VW;
-    long width = inner - block * 4 * VW;
-    if (width >= 4 * VW) {
-      AV v0 = (AV)(START), v1 = v0, v2 = v0, v3 = v0;
-      for (long i = from; i < to; i++) {
-        v0 = JOIN_V(v0, LDXV(p + i * inner));
-        v1 = JOIN_V(v1, LDXV(p + i * inner + VW));
-        v2 = JOIN_V(v2, LDXV(p + i * inner + 2 * VW));
-        v3 = JOIN_V(v3, LDXV(p + i * inner + 3 * VW));
+    const __global X* p = x + x0 + o * n * inner + block * WIDE * VW;
+    __global Y* q = y + y0 + (o * parts + part) * inner + block * WIDE * VW;
+    int width = (int)min((long)WIDE * VW, inner - block * WIDE * VW);
+    int vectors = width / VW, rest = width % VW;
+    AV v[WIDE + 1];
+    for (int j = 0; j < WIDE + 1; j++) v[j] = (AV)(START);
+    for (long i = from; i < to; i++) {
+      const __global X* row = p + i * inner;
+      if (vectors == WIDE) {
+        for (int j = 0; j < WIDE; j++) v[j] = JOIN_V(v[j], LDXV(row + j * VW));
+      } else {
+        for (int j = 0; j < vectors; j++) v[j] = JOIN_V(v[j], LDXV(row + j * VW));
+        if (rest) v[vectors] = JOIN_V(v[vectors], ldx_part(row + vectors * VW, rest, START));
       }
-      STYV(v0 * (A)factor, q);
-      STYV(v1 * (A)factor, q + VW);
-      STYV(v2 * (A)factor, q + 2 * VW);
-      STYV(v3 * (A)factor, q + 3 * VW);
-    } else {
-      for (long j = 0; j < width; j += VW) {
-        int w = (int)min((long)VW, width - j);
-        AV v = (AV)(START);
-        for (long i = from; i < to; i++)
-          v = JOIN_V(v, w == VW ? LDXV(p + i * inner + j) : ldx_part(p + i * inner + j, w, START));
-        A lane[VW];
-        VSTORE(v * (A)factor, 0, lane);
-        for (int e = 0; e < w; e++) STY(lane[e], q + j + e);
-      }
+    }
+    for (int j = 0; j < vectors; j++) STYV(v[j] * (A)factor, q + j * VW);
+    if (rest) {
+      A lane[VW];
+      VSTORE(v[vectors] * (A)factor, 0, lane);
+      for (int e = 0; e < rest; e++) STY(lane[e], q + vectors * VW + e);
     }
   }
 }

@@ -19,12 +19,26 @@ KERNEL void rope(const __global S* x, long x0, const __global T* cos_, long cos0
                  long n2, long n3, long x_0, long x_1, long x_2, long x_3, long c_0, long c_1,
                  long c_2, long c_3, long s_0, long s_1, long s_2, long s_3, long d) {
   long half_ = d / 2, rows = n0 * n1 * n2 * n3;
-  for (long r = get_global_id(0); r < rows; r += get_global_size(0)) {
-    long q3 = r % n3, q2 = r / n3 % n2, q1 = r / n3 / n2 % n1, q0 = r / n3 / n2 / n1;
+  // A run of rows an item: positions are found by division once, then counted on.
+  long items = get_global_size(0), id = get_global_id(0);
+  long run = (rows + items - 1) / items;
+  long from = min(rows, id * run), to = min(rows, from + run);
+  long q3 = from % n3, q2 = from / n3 % n2, q1 = from / n3 / n2 % n1, q0 = from / n3 / n2 / n1;
+  for (long r = from; r < to; r++) {
     const __global S* p = x + x0 + q0 * x_0 + q1 * x_1 + q2 * x_2 + q3 * x_3;
     const __global T* c = cos_ + cos0 + q0 * c_0 + q1 * c_1 + q2 * c_2 + q3 * c_3;
     const __global T* s = sin_ + sin0 + q0 * s_0 + q1 * s_1 + q2 * s_2 + q3 * s_3;
     __global S* o = y + y0 + r * d;
+    if (++q3 == n3) {
+      q3 = 0;
+      if (++q2 == n2) {
+        q2 = 0;
+        if (++q1 == n1) {
+          q1 = 0;
+          q0++;
+        }
+      }
+    }
     long i = 0;
 #ifdef INTERLEAVED
     for (; i + VW <= half_; i += VW) {

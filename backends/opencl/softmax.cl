@@ -11,20 +11,27 @@ KERNEL void softmax_rows(const __global S* x, long x0, __global S* y, long y0, l
   for (long r = get_group_id(0); r < rows; r += get_num_groups(0)) {
     const __global S* p = x + x0 + r * xs;
     __global S* o = y + y0 + r * n;
-    AV mv = (AV)(-INFINITY);
-    for (long i = lane * VW; i < whole; i += LOCAL * VW) mv = max_nan_v(mv, ldv(p + i));
-    A m = max_v(mv);
+    AV m0 = (AV)(-INFINITY), m1 = m0, m2 = m0, m3 = m0;
+    long k = lane * 4 * VW;
+    for (; k + 4 * VW <= whole; k += LOCAL * 4 * VW) {
+      m0 = larger_v(ldv(p + k), m0);
+      m1 = larger_v(ldv(p + k + VW), m1);
+      m2 = larger_v(ldv(p + k + 2 * VW), m2);
+      m3 = larger_v(ldv(p + k + 3 * VW), m3);
+    }
+    for (long i = k; i < whole && i < k + 4 * VW; i += VW) m0 = larger_v(ldv(p + i), m0);
+    A m = max_v(larger_v(larger_v(m0, m1), larger_v(m2, m3)));
     if (rest && lane == 0) m = max_nan(m, max_v(ldv_part(p + whole, rest, -INFINITY)));
     REDUCE(max_nan, m)
     AV sv = (AV)(0);
     for (long i = lane * VW; i < whole; i += LOCAL * VW) {
-      AV e = exp_v(ldv(p + i) - m);
+      AV e = exp_negative_v(ldv(p + i) - m);
 #ifdef KEEP
       stv(e, o + i);
 #endif
       sv += e;
     }
-    if (rest && lane == 0) sv += exp_v(ldv_part(p + whole, rest, -INFINITY) - m);
+    if (rest && lane == 0) sv += exp_negative_v(ldv_part(p + whole, rest, -INFINITY) - m);
     A s = sum_v(sv);
     REDUCE(ADD_, s)
 #ifdef LOG
@@ -38,11 +45,11 @@ KERNEL void softmax_rows(const __global S* x, long x0, __global S* y, long y0, l
 #ifdef KEEP
       stv(ldv(o + i) * scale, o + i);
 #else
-      stv(exp_v(ldv(p + i) - m) * scale, o + i);
+      stv(exp_negative_v(ldv(p + i) - m) * scale, o + i);
 #endif
     }
     if (rest && lane == 0)
-      stv_part(exp_v(ldv_part(p + whole, rest, 0) - m) * scale, o + whole, rest);
+      stv_part(exp_negative_v(ldv_part(p + whole, rest, 0) - m) * scale, o + whole, rest);
 #endif
   }
 }
@@ -59,10 +66,10 @@ KERNEL void softmax_columns(const __global S* x, long x0, __global S* y, long y0
     __global S* o = y + y0 + at;
     AV m = (AV)(-INFINITY);
     for (long i = 0; i < n; i++)
-      m = max_nan_v(m, width == VW ? ldv(p + i * inner) : ldv_part(p + i * inner, width, 0));
+      m = larger_v(width == VW ? ldv(p + i * inner) : ldv_part(p + i * inner, width, 0), m);
     AV s = (AV)(0);
     for (long i = 0; i < n; i++)
-      s += exp_v((width == VW ? ldv(p + i * inner) : ldv_part(p + i * inner, width, 0)) - m);
+      s += exp_negative_v((width == VW ? ldv(p + i * inner) : ldv_part(p + i * inner, width, 0)) - m);
 #ifdef LOG
     AV shift = log(s);
 #else
@@ -73,7 +80,7 @@ KERNEL void softmax_columns(const __global S* x, long x0, __global S* y, long y0
 #ifdef LOG
       v -= shift;
 #else
-      v = exp_v(v) * scale;
+      v = exp_negative_v(v) * scale;
 #endif
       if (width == VW) stv(v, o + i * inner);
       else stv_part(v, o + i * inner, width);
