@@ -172,7 +172,14 @@ def build_source(
 ) -> dict[str, Any]:  # fmt: skip
     """Compiles a kernel of any Python file, which is imported for it."""
     kernel = load(path, name)
-    plain = {argument: kind.removesuffix(DIVISIBLE) for argument, kind in kinds.items()}
+    missing = [a for a in kernel.arg_names if a not in kinds and a not in constants]
+    unknown = [a for a in (*kinds, *constants) if a not in kernel.arg_names]
+    if missing or unknown:
+        raise ValueError(
+            f"{name}({', '.join(kernel.arg_names)}): the signature lacks {missing or 'nothing'} "
+            f"and names {unknown or 'nothing'} that is not there"
+        )
+    plain = {a: kinds.get(a, "constexpr").removesuffix(DIVISIBLE) for a in kernel.arg_names}
     attributes = {
         (index,): [["tt.divisibility", ALIGNMENT]]
         for index, argument in enumerate(kernel.arg_names)

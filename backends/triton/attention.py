@@ -68,7 +68,7 @@ def _single(target: Target, small: bool) -> list[Tile]:
     """float32 without a matrix unit."""
     if target.rdna:
         return [(16, 16, 8, 1)] if small else [(16, 16, 8, 1), (32, 16, 16, 1)]
-    return [(16, 16, 4, 1), (16, 32, 8, 1)] if small else [(32, 32, 4, 1), (64, 16, 8, 1)]
+    return [(16, 16, 4, 1)] if small else [(32, 16, 8, 1), (16, 16, 4, 1)]
 
 
 def _rdna(target: Target, few: bool, wide_head: bool) -> list[Tile]:

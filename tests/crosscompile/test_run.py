@@ -79,6 +79,11 @@ def test_the_compilers_refusal_is_a_row_with_its_words():
     assert [finding.kind for finding in row.findings] == ["fails"]
 
 
+def test_a_signature_that_does_not_fit_says_what_is_missing():
+    (row,) = build("scale", "x: *fp16, z: *fp16, FACTOR = 2.0, BLOCK = 64", "sm_90").rows
+    assert "lacks ['y', 'n'] and names ['z']" in row.built.log
+
+
 @pytest.mark.parametrize(
     ("body", "status", "kind"),
     [("while True: pass", "hang", "hang"), ("import os; os._exit(3)", "crash", "crash")],
