@@ -5,6 +5,7 @@ Estimates are for ordering and for reading; `ASSUMPTIONS` are printed beside the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from portable import dtypes
@@ -33,6 +34,12 @@ _MARKS = {
     "float8_e4m3fn": ("fp8", "f8", "e4m3", "QMMA"),
 }  # fmt: skip
 """What the name of a matrix instruction of a dtype contains."""
+_FACTORS = re.compile(r"(?:x\d+_?|\s)(bf16|f16|xf32|tf32|f32|f64|i8|iu8|s8|u8|fp8|bf8|e4m3|f8f6f4)")
+"""Behind the shape of an instruction stands the dtype of its factors."""
+_LONG = {
+    "bf16": "bfloat16", "f16": "float16", "tf32": "tfloat32", "xf32": "tfloat32", "f32": "float32",
+    "f64": "float64", "i8": "int8", "iu8": "int8", "s8": "int8",
+}  # fmt: skip
 
 
 def judge(unit: Unit, target: Target, built: Built) -> Row:
@@ -113,17 +120,27 @@ def _matrix(unit: Unit, spec: DeviceSpec, built: Built) -> Iterator[Finding]:
             f"{name} {unit.op} on {spec.architecture} uses no matrix instruction; the unit has "
             f"{loss:.3g} times the rate",
         )  # fmt: skip
-    elif (has and unit.factor != dtype) or not _speaks(dtype, built):
-        path = dtypes.short(unit.factor) if unit.factor != dtype else "another dtype's"
-        yield Finding(
-            "slow-path", max(loss, 1.01),
-            f"{name} {unit.op} on {spec.architecture} runs on the {path} path"
-            + (f", {loss:.3g} times slower" if loss > 1 else ""),
-        )  # fmt: skip
+    elif unit.factor != dtype or not _speaks(dtype, built):
+        path = dtypes.short(unit.factor) if unit.factor != dtype else spoken(built)
+        words = f"{name} {unit.op} on {spec.architecture} runs on the {path} path"
+        if has:
+            slower = f", {loss:.3g} times slower" if loss > 1 else ""
+            yield Finding("slow-path", max(loss, 1.01), words + slower)
+        else:
+            yield Finding("widened", 1.0, f"{words}: the device has no matrix rate for {name}")
 
 
 def _speaks(dtype: str, built: Built) -> bool:
     return any(mark in name for name in built.matrix for mark in _MARKS.get(dtype, (dtype,)))
+
+
+def spoken(built: Built) -> str:
+    """The dtype of the factors of a build's matrix instructions, short: "f16"; "" without any."""
+    for name in built.matrix:
+        match = _FACTORS.search(name)
+        if match is not None:
+            return match[1]
+    return ""
 
 
 def _path(unit: Unit, spec: DeviceSpec, built: Built) -> float:
@@ -131,12 +148,14 @@ def _path(unit: Unit, spec: DeviceSpec, built: Built) -> float:
     dtype = wanted(unit)
     if not dtype:
         return 1.0
+    used = unit.factor
+    if used == dtype and built.matrix and not _speaks(dtype, built):
+        used = _LONG.get(spoken(built), used)
     try:
         best = spec.peak(dtype, "matrix")
-        used = spec.peak(unit.factor, "matrix" if built.matrix else "vector")
+        return max(1.0, best / spec.peak(used, "matrix" if built.matrix else "vector"))
     except DTypeError:
         return 1.0
-    return max(1.0, best / used)
 
 
 def _occupied(unit: Unit, built: Built, used: Occupancy) -> Iterator[Finding]:

@@ -78,15 +78,85 @@ def config_text(config: Mapping[str, Any]) -> str:
     return " ".join(filter(None, parts))
 
 
-def markdown(report: Report, note: str = "") -> str:
-    """The whole table with totals and assumptions."""
-    lines = [note, "", summary(report), ""] if note else [summary(report), ""]
-    lines += ["| " + " | ".join(HEADERS) + " |", "|" + "---|" * len(HEADERS)]
-    for row in report.rows:
-        lines.append("| " + " | ".join(_escaped(text) for text in cells(row)) + " |")
-    lines += ["", ASSUMPTIONS, "", "Not tried:", ""]
+SERIOUS = (
+    "fails", "hang", "crash", "cannot-launch", "spill", "stack", "no-matrix-unit", "slow-path",
+)  # fmt: skip
+"""Kinds of findings that a compact table marks."""
+LEGEND = (
+    "A cell: registers of a thread (`+na`: accumulators of AMD), KiB of shared memory of a block, "
+    "occupancy, matrix unit. `-`: the kernel has no product; `no`: it has, and uses no matrix "
+    "unit. Bold: a serious finding, told below."
+)
+
+
+def markdown(report: Report) -> str:
+    """A row per kernel and a column per target, the findings, assumptions, what was not tried."""
+    lines = [summary(report), "", LEGEND]
+    for backend in dict.fromkeys(row.unit.backend for row in report.rows):
+        rows = [row for row in report.rows if row.unit.backend == backend]
+        targets = list(dict.fromkeys(row.target.name for row in rows))
+        head = ["op", "problem", "kernel", *targets]
+        lines += ["", f"## {backend}", "", "| " + " | ".join(head) + " |"]
+        lines.append("|" + "---|" * len(head))
+        lines += _compact(rows, targets)
+    lines += ["", "## Findings", ""]
+    lines += [f"- {line}" for line in found_lines(report)] or ["- none"]
+    lines += ["", ASSUMPTIONS, "", "## Not tried", ""]
     lines += [f"- {_escaped(text)}" for text in report.skipped] or ["- nothing"]
     return "\n".join(lines) + "\n"
+
+
+def _compact(rows: Sequence[Row], targets: Sequence[str]) -> list[str]:
+    table: dict[tuple[str, str, str], dict[str, list[str]]] = {}
+    for row in rows:
+        key = (row.unit.op, row.unit.label, row.unit.kernel)
+        cell = compact_cell(row)
+        known = table.setdefault(key, {}).setdefault(row.target.name, [])
+        if cell not in known:
+            known.append(cell)
+    return [
+        "| " + " | ".join([*key, *("<br>".join(cells.get(t, [])) for t in targets)]) + " |"
+        for key, cells in table.items()
+    ]
+
+
+def compact_cell(row: Row) -> str:
+    """ "168 48K 25% wgmma"; bold with a serious finding."""
+    built = row.built
+    if not built.ok:
+        return f"**{built.status}**"
+    occupancy = "-" if row.occupancy is None else f"{row.occupancy:.0%}"
+    unit = "-" if not (row.unit.factor or built.matrix) else family(built.matrix) or "no"
+    text = f"{_registers(row)} {built.shared / 1024:.0f}K {occupancy} {unit}"
+    serious = any(finding.kind in SERIOUS for finding in row.findings)
+    return f"**{text}**" if serious else text
+
+
+def family(matrix: Mapping[str, int]) -> str:
+    """ "mma", "wgmma", "tcgen05", "mfma", "wmma" or the first word of what is used."""
+    for name in ("wgmma", "tcgen05", "mfma", "smfmac", "wmma", "swmmac", "mma"):
+        if any(name in instruction for instruction in matrix):
+            return name
+    return next((instruction.partition(".")[0].lower() for instruction in matrix), "")
+
+
+def found_lines(report: Report) -> list[str]:
+    """One line per serious finding, targets with the same words together; most costly first."""
+    groups: dict[tuple[str, str], tuple[float, list[str]]] = {}
+    for row in report.rows:
+        unit = row.unit
+        for finding in row.findings:
+            if finding.kind in SERIOUS:
+                where = f"{unit.backend} {unit.op} {unit.label} `{unit.kernel}`"
+                plain = finding.text.replace(f" on {row.target.architecture}", "")
+                _, targets = groups.setdefault((where, plain), (finding.cost, []))
+                if row.target.name not in targets:
+                    targets.append(row.target.name)
+    order = sorted(groups.items(), key=lambda item: -item[1][0])
+    return [
+        _escaped(f"{where} on {', '.join(targets)}: {text}")
+        for (where, text), (_, targets) in order
+    ]
 
 
 def _escaped(text: str) -> str:

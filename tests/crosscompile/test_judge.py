@@ -6,7 +6,7 @@ import pytest
 
 from portable.cases import problem_of_shapes
 from portable.crosscompile import Built, Unit, compare, failures, resolve
-from portable.crosscompile.judge import judge
+from portable.crosscompile.judge import judge, spoken
 from portable.crosscompile.run import Report
 from portable.errors import UnknownNameError
 from portable.registry import op
@@ -65,6 +65,32 @@ def test_fp8_on_the_half_path_is_a_slow_path():
     (finding,) = [f for f in row.findings if f.kind == "slow-path"]
     assert finding.cost == pytest.approx(2.0, rel=0.01)
     assert "f8e4m3 quantized_matmul on sm_90 runs on the f16 path" in finding.text
+
+
+def test_fp8_operands_that_the_compiler_widens_are_told():
+    from dataclasses import replace
+
+    unit = replace(product(), problem=None, op="theirs.py", factor="float8_e4m3fn")
+    half = good(matrix={"v_mfma_f32_32x32x8_f16": 64}, shared=32768)
+    (finding,) = [f for f in judge(unit, resolve("gfx942"), half).findings if "path" in f.text]
+    assert finding.kind == "slow-path"
+    assert "f8e4m3 theirs.py on gfx942 runs on the f16 path, 2 times slower" in finding.text
+    mma = good(matrix={"mma.sync m16n8k16 f16": 64})
+    (finding,) = [f for f in judge(unit, resolve("sm_80"), mma).findings if "path" in f.text]
+    assert finding.kind == "widened"
+    assert "the device has no matrix rate for f8e4m3" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("v_mfma_f32_32x32x8bf16_1k", "bf16"), ("v_mfma_f32_16x16x4_f32", "f32"),
+        ("v_wmma_i32_16x16x16_iu8", "iu8"), ("mma.sync m16n8k16 f16", "f16"),
+        ("v_mfma_f32_32x32x64_f8f6f4", "f8f6f4"), ("wgmma m64n64k32 e4m3", "e4m3"),
+    ],
+)  # fmt: skip
+def test_the_dtype_an_instruction_multiplies(name, dtype):
+    assert spoken(good(matrix={name: 1})) == dtype
 
 
 def test_spills_stack_and_narrow_loads():
