@@ -7,6 +7,7 @@ All compute units work at once. A full set takes a few seconds.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,24 @@ def stream(device: Device, kind: str, nbytes: int, samples: int = 7) -> list[flo
     Bytes are those of the arrays: what a cache line costs when it is fetched before it is
     overwritten is not counted.
     """
+    call, moved, passes = _stream(device, kind, nbytes, _MOVED)
+    rates = []
+    for _ in range(samples + 2):
+        start = time.perf_counter()
+        call()
+        rates.append(moved * passes / (time.perf_counter() - start))
+    return rates[2:]
+
+
+def stream_call(device: Device, kind: str, nbytes: int) -> Callable[[], None]:
+    """One pass of a stream over arrays of `nbytes` each, to be interleaved with what it bounds."""
+    return _stream(device, kind, nbytes, 0)[0]
+
+
+def _stream(
+    device: Device, kind: str, nbytes: int, least: int
+) -> tuple[Callable[[], None], int, int]:
+    """The call, the bytes of one pass, and how many passes it makes to move `least` bytes."""
     if kind not in STREAMS:
         raise UnknownNameError("stream", kind, STREAMS)
     cl = _runtime.load()
@@ -89,18 +108,15 @@ def stream(device: Device, kind: str, nbytes: int, samples: int = 7) -> list[flo
     arrays = [_array(queue, count) for _ in range({"read": 1, "write": 1, "copy": 2}.get(kind, 3))]
     out = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, size=grid * width * 4)
     kernel = cl.Kernel(program, f"stream_{kind}")
-    for i, argument in enumerate([*arrays, out]):
-        kernel.set_arg(i, argument)
     moved = count * 4 * len(arrays)
-    passes = max(1, _MOVED // max(moved, 1))
-    kernel.set_arg(len(arrays) + 1, np.int64(count))
-    kernel.set_arg(len(arrays) + 2, np.int32(passes))
-    rates = []
-    for _ in range(samples + 2):
-        start = time.perf_counter()
+    passes = max(1, least // max(moved, 1))
+    kernel.set_args(*arrays, out, np.int64(count), np.int32(passes))
+
+    def call() -> None:
         cl.enqueue_nd_range_kernel(queue, kernel, (grid,), (local,)).wait()
-        rates.append(moved * passes / (time.perf_counter() - start))
-    return rates[2:]
+
+    call.arrays = arrays  # type: ignore[attr-defined]  # kept alive with the kernel
+    return call, moved, passes
 
 
 def _array(queue: Any, count: int) -> Any:
