@@ -58,13 +58,17 @@ struct Row {
   // end - key0, cut to the range of an int.
   template <class A>
   DEVICE A seen(const Head &h, A score, i64 key0, int j, int left, A unit) const {
-    if (j >= left) return -infinity<A>();
-#if MASK == 1
-    if (!mask[(key0 + j) * h.n.mt]) return -infinity<A>();
-#elif MASK == 2
-    score += (A)to_float(mask[(key0 + j) * h.n.mt]) * unit;
+    bool keep = j < left;
+#if MASK
+    MaskType m = {};
+    if (keep) m = mask[(key0 + j) * h.n.mt];
 #endif
-    return score;
+#if MASK == 1
+    keep = keep && m;
+#elif MASK == 2
+    score += (A)to_float(m) * unit;
+#endif
+    return keep ? score : -infinity<A>();
   }
   DEVICE int left(i64 key0, int most) const { return (int)max((i64)0, min(end - key0, (i64)most)); }
 };

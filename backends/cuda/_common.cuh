@@ -19,7 +19,8 @@ typedef signed char i8;
 #endif
 
 #define DEVICE __device__ __forceinline__
-#define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+// One resident block is enough for the compiler: it must not spill registers to fit in more.
+#define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
 #if defined(PORTABLE_EMULATE)
 #define DYNAMIC_SHARED(name) unsigned char *name = emulate::dynamic_shared
 #define UNROLL

@@ -30,9 +30,13 @@ struct Merge {
 // Nothing yet. The maximum starts from any element instead: there is at least one.
 DEVICE State nothing(A any) { return State{KIND == 1 ? any : (A)0, -1}; }
 DEVICE R result(State x, i64 n) {
-  if constexpr (KIND == 3) return (R)x.index;
-  else if constexpr (KIND == 2) return from_float<R>(x.value / (A)n);
-  else return from_float<R>(x.value);
+#if KIND == 3
+  return (R)x.index;
+#elif KIND == 2
+  return from_float<R>(x.value / (A)n);
+#else
+  return from_float<R>(x.value);
+#endif
 }
 DEVICE A number(T x) { return (A)to_float(x); }
 

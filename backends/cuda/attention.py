@@ -152,11 +152,17 @@ def _macros(
     return macros | {
         "WARPS": int(config["warps"]),
         "BN": int(config["bn"]),
-        "Q_SHARED": int(d > 128 or dv > 128),
+        "Q_SHARED": int(_tight(problem)),
         "VQ": int(wide[0]),
         "VK": int(wide[1]),
         "VV": int(wide[2]),
     }
+
+
+def _tight(problem: Problem) -> bool:
+    """Whether queries, scores and sums of a row tile together exceed 255 registers."""
+    size = max(problem["q"].shape[3], problem["v"].shape[3])
+    return size > (128 if "mask" not in problem.operands else 64)
 
 
 def _tile_rows(config: Config) -> int:
@@ -182,12 +188,11 @@ def _fits(problem: Problem, config: Config, built_for: Target) -> bool:
 def _candidates(problem: Problem, built_for: Target) -> list[Config]:
     q, k = problem["q"], problem["k"]
     rows = q.shape[2] * (q.shape[1] // max(k.shape[1], 1))
-    large = max(q.shape[3], problem["v"].shape[3]) > 128
     found: list[dict[str, int | str | bool]] = []
     least = {"float16": 75, "bfloat16": 80}.get(problem.dtype, 1000)
     if built_for.capability >= least:
         order = [1, 2, 4, 8] if rows <= 16 else [2, 4, 1, 8] if rows <= 32 else [4, 8, 2, 1]
-        keys = (32, 64) if large else (64, 32, 128)
+        keys = (32, 16) if _tight(problem) else (64, 32, 128)
         found += [{"kind": "mma", "warps": w, "bn": bn} for bn in keys for w in order]
     for rm, rn in ((2, 2), (1, 2), (1, 1)):
         found.append({"kind": "simt", "rm": rm, "rn": rn})

@@ -153,7 +153,9 @@ def _candidates(problem: Problem, built_for: Target) -> list[Config]:
     if built_for.capability >= 75:
         block = int(problem.param("block") or 0) if _blocked(problem) else 0
         tiles = [t for t in _TILES if block % t["bk"] == 0 and _fits(t, problem, built_for)]
-        if not block:
+        if block:  # two sets of sums: the largest tile would not fit the registers
+            tiles = [t for t in tiles if t["bm"] < 128]
+        else:
             tiles = [t for t in tiles if t["bk"] != 32]
 
         def cost(tile: dict[str, int]) -> float:

@@ -472,3 +472,41 @@ inline long long max(long long a, long long b) { return a > b ? a : b; }
     emulate::launch(emulate::Dim{gx, gy, gz}, threads, shared,                                \
                     [](void **a) { emulate::call(kernel, a); }, args);                        \
   }
+
+// A program of its own, for the sanitizers: `program FILE` reads one launch with all its memory,
+// runs it, and writes the memory back. Every buffer has its exact size.
+#ifdef EMULATE_MAIN
+extern "C" void EMULATE_MAIN(unsigned, unsigned, unsigned, int, int, void **);
+template <class T> inline T emulate_read(FILE *f) {
+  T x;
+  if (fread(&x, sizeof x, 1, f) != 1) emulate::fail("the launch file is cut short");
+  return x;
+}
+int main(int, char **argv) {
+  FILE *f = fopen(argv[1], "rb");
+  if (!f) emulate::fail("no launch file");
+  long long head[7];  // grid x y z, threads, shared, buffers, arguments
+  for (long long &x : head) x = emulate_read<long long>(f);
+  char *buffers[64];
+  long long sizes[64];
+  for (int i = 0; i < head[5]; i++) {
+    sizes[i] = emulate_read<long long>(f);
+    buffers[i] = (char *)malloc(sizes[i]);
+    if (sizes[i] && fread(buffers[i], sizes[i], 1, f) != 1) emulate::fail("no buffer");
+  }
+  long long values[64];
+  void *arguments[64];
+  for (int i = 0; i < head[6]; i++) {  // buffer number or -1, then the value or the offset
+    long long buffer = emulate_read<long long>(f), value = emulate_read<long long>(f);
+    values[i] = buffer < 0 ? value : (long long)(uintptr_t)(buffers[buffer] + value);
+    arguments[i] = &values[i];
+  }
+  fclose(f);
+  EMULATE_MAIN(head[0], head[1], head[2], (int)head[3], (int)head[4], arguments);
+  f = fopen(argv[1], "wb");
+  for (int i = 0; i < head[5]; i++) fwrite(buffers[i], 1, sizes[i], f);
+  fclose(f);
+  for (int i = 0; i < head[5]; i++) free(buffers[i]);
+  return 0;
+}
+#endif
