@@ -45,6 +45,10 @@ _FMA32: list[Tile] = [
     (128, 64, 16, 8, 3), (64, 64, 16, 4, 3), (64, 128, 16, 8, 3), (64, 64, 32, 8, 3),
     (32, 64, 32, 4, 3), (32, 32, 32, 4, 3), (16, 64, 32, 4, 3), (16, 32, 64, 4, 3),
 ]  # fmt: skip
+_FMA32_RDNA: list[Tile] = [
+    (64, 64, 16, 8, 2), (128, 64, 16, 8, 2), (64, 32, 16, 4, 2), (32, 64, 16, 4, 2),
+    (32, 32, 32, 4, 2), (16, 32, 32, 4, 2),
+]  # fmt: skip
 _FMA64: list[Tile] = [
     (64, 64, 16, 8, 2), (64, 32, 16, 4, 2), (32, 64, 16, 4, 2), (32, 32, 16, 4, 2),
     (16, 32, 32, 4, 2), (16, 16, 32, 2, 2),
@@ -69,7 +73,7 @@ def tiles_for(dtype: str, precision: str, target: Target) -> list[Tile]:
     if dtype == "float64":
         return _FMA64
     if dtype == "float32" and (precision == "ieee" or target.rdna) and not target.cdna:
-        return _FMA32
+        return _FMA32_RDNA if target.rdna else _FMA32
     tiles = _CDNA if target.cdna else _RDNA if target.rdna else _AMPERE
     if target.arch == "gfx950":
         tiles = _CDNA4
@@ -114,7 +118,8 @@ def candidates(
     """
     found: list[Any] = []
     if narrow:
-        room = min(room or NARROW_ROOM, NARROW_ROOM)
+        most_room = NARROW_ROOM // 2 if target.rdna and itemsize == 4 else NARROW_ROOM
+        room = min(room or most_room, most_room)
     for tile in tiles_for(dtype, precision, target):
         block_m, block_n, block_k, num_warps, stages = tile
         if narrow:

@@ -15,7 +15,7 @@ from portable.backends.triton._layout import cdiv, strides_of, wide
 from portable.backends.triton._plan import Buffer, Launch, Plan, T, runner
 from portable.backends.triton._support import refuse
 from portable.backends.triton._target import Target
-from portable.backends.triton._tiles import Shape, candidates
+from portable.backends.triton._tiles import NARROW_ROOM, RESIDUAL_ROOM, Shape, candidates
 from portable.device import Device
 from portable.op import Problem, TensorSpec
 
@@ -48,9 +48,10 @@ def configs(problem: Problem, device: Device) -> Sequence[Config]:
     (m, k), (_, n) = problem["a"].shape, problem["b"].shape
     kind = form(problem, target)
     dtype = "float16" if kind == "half" else problem.dtype
-    found = candidates(
-        Shape(1, m, n, k), dtype, 2 if kind == "half" else 1, "ieee", target, most=24
-    )
+    itemsize = 2 if kind == "half" else 1
+    # scales that vary with k need a second accumulator
+    room = NARROW_ROOM if problem.param("block") else RESIDUAL_ROOM
+    found = candidates(Shape(1, m, n, k), dtype, itemsize, "ieee", target, room=room, most=24)
     whole = [_fitted(c, problem) for c in found if c["split_k"] == 1]
     unique = [c for i, c in enumerate(whole) if c not in whole[:i]]
     return sorted(unique, key=lambda c: within(problem, int(c["block_k"])) == "element")[:8]
