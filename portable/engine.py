@@ -26,7 +26,7 @@ from portable.errors import (
     UnknownNameError,
 )
 from portable.op import Op, Problem
-from portable.settings import Settings, clear_plans, current, fresh, intern, scope
+from portable.settings import Settings, clear_plans, current, forget, fresh, intern, scope
 
 if TYPE_CHECKING:
     from portable.selector import Candidate, Choice
@@ -125,7 +125,16 @@ def plan(op: Op, arrays: tuple[Any, ...], params: Any, settings: Settings, key: 
                 importlib.import_module("portable.adaptive").watch(built, settings, key)
             else:
                 _keep_matcher(settings, op, key, arrays, built.inputs.family, run)
+        with _lock:
+            _building.pop((settings, key), None)
         return run
+
+
+def drop(settings: Settings) -> None:
+    """Forget a setting that will not come back, with its plans."""
+    forget(settings)
+    for pair in [p for p in _plans if p[0] is settings]:
+        _plans.pop(pair, None)
 
 
 def replace_plan(settings: Settings, key: Any, built: Plan) -> None:

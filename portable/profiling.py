@@ -14,7 +14,7 @@ from typing import Any
 
 from portable import engine, machine, registry
 from portable.op import Problem
-from portable.settings import Settings, current, forget, fresh, intern, scope
+from portable.settings import Settings, current, fresh, intern, scope
 from portable.text import share, table, time_text
 
 
@@ -141,4 +141,4 @@ def profile() -> Iterator[Profile]:
         with scope(settings):
             yield seen
     finally:
-        forget(settings)
+        engine.drop(settings)
