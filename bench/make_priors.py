@@ -25,6 +25,8 @@ from dataclasses import replace
 from pathlib import Path
 
 KEPT = 5
+LEAST = 4
+"""Samples that a contender needs."""
 PRIORS = Path(__file__).parent.parent / "hwdb" / "priors"
 
 
@@ -52,15 +54,14 @@ def measure(wish: argparse.Namespace) -> None:
     if machine.device("cpu").roofs is None and wish.minutes > 0:
         print(calibrate.calibrate(probes=False))
     store = records.default_store()
-    known = held()
     for index, problem in enumerate(spread(problems())):
-        if problem in known:
-            continue
         if time.monotonic() > end:
             print(f"{index} problems reached")
             return
-        start = time.monotonic()
         only = entrants(problem, wish)
+        if not only:
+            continue
+        start = time.monotonic()
         result = contest.contest(problem, budget=wish.budget, only=only)
         store.add(result.records)
         engine.refresh_evidence()
@@ -70,31 +71,49 @@ def measure(wish: argparse.Namespace) -> None:
 
 
 def entrants(problem, wish: argparse.Namespace) -> list:
-    """(candidate, config): of compiled kernels few configs, of libraries all."""
-    from portable import explaining
+    """(candidate, config) still to be measured: of compiled kernels few configs, of libraries all.
 
+    Who is known to be far behind on problems like this one is not measured again.
+    """
+    from portable import estimate, explaining, records
+
+    valid = [r for r in records.default_store().records(op=problem.op) if r.problem == problem]
+    valid = [r for r in valid if fresh(r)]
+    taken: dict = defaultdict(int)
+    for r in valid:
+        key = (r.backend, r.runtime, json.dumps(dict(r.config)))
+        taken[key] += len(r.samples) if r.samples else LEAST
+    best = min((min(r.samples) for r in valid if r.samples), default=0.0)
+    contenders = {
+        (r.backend, r.runtime, json.dumps(dict(r.config)))
+        for r in valid
+        if r.samples and min(r.samples) < 4 * best
+    }
+    # One sample tells enough of who is far behind; who may win needs more.
+    held = {key for key, n in taken.items() if n >= LEAST or (key not in contenders and n >= 2)}
     eligible = explaining.of_problem(problem, "cpu").candidates
     limit = wish.slowest * min((c.estimate.time for c in eligible), default=0.0)
     found = []
     for candidate in eligible:
-        if candidate.estimate.time > limit:
+        guess = candidate.estimate.basis in (estimate.ROOFLINE, estimate.EFFICIENCY)
+        if candidate.estimate.time > limit and not guess:
             continue
         every = candidate.implementation.configs(problem, candidate.device) or [{}]
         own = [candidate.config, *(c for c in every if c != candidate.config)]
         most = wish.configs if candidate.device.runtime else None
-        found += [(candidate.name, config) for config in own[:most]]
+        found += [
+            (candidate.name, config)
+            for config in own[:most]
+            if (candidate.backend, candidate.device.runtime, json.dumps(dict(config))) not in held
+        ]
     return found
 
 
-def held() -> set:
-    """Problems whose records, of every backend, still hold."""
-    from portable import evidence, records
+def fresh(record) -> bool:
+    """Whether a record, of a success or of a failure, still holds."""
+    from portable import evidence
 
-    stale: dict = defaultdict(bool)
-    for record in records.default_store().records():
-        if record.samples:
-            stale[record.problem] |= evidence.why_stale(record) is not None
-    return {problem for problem, any_stale in stale.items() if not any_stale}
+    return evidence.why_stale(record) is None
 
 
 def spread(problems: Iterable) -> list:
@@ -124,7 +143,11 @@ def write() -> str:
     best: dict = {}
     for record in records.default_store().records():
         if record.ok and evidence.why_stale(record) is None:
-            best[record.problem, record.backend, record.runtime, json.dumps(record.config)] = record
+            key = (record.problem, record.backend, record.runtime, json.dumps(record.config))
+            if key in best:  # measured in several goes
+                samples = (*best[key].samples, *record.samples)
+                record = replace(record, samples=samples)
+            best[key] = record
     lines: dict[str, list[str]] = defaultdict(list)
     for record in best.values():
         lines[record.problem.op].append(json.dumps(trimmed(record), separators=(",", ":")))

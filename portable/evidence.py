@@ -94,14 +94,22 @@ Group = dict[str, list[estimate.Point]]
 
 @functools.lru_cache(maxsize=64)
 def _all_points(op: str) -> dict[tuple[str, str, str], Group]:
-    found: dict[tuple[str, str, str], Group] = {}
+    """Points by (backend, runtime, dtype) and config: of several records of a problem, the fastest
+    of those that count nearest."""
+    fastest: dict[tuple[str, str, str], dict[str, dict[Problem, estimate.Point]]] = {}
     for record, distance, source in _evidence(op):
-        point = _point(record, distance, source)
-        if point is None:
+        new = point(record, distance, source)
+        if new is None:
             continue
         key = (record.backend, record.runtime, record.problem.dtype)
-        found.setdefault(key, {}).setdefault(config_key(record.config), []).append(point)
-    return found
+        best = fastest.setdefault(key, {}).setdefault(config_key(record.config), {})
+        old = best.get(new.problem)
+        if old is None or (new.distance, new.time) < (old.distance, old.time):
+            best[new.problem] = new
+    return {
+        key: {config: list(best.values()) for config, best in group.items()}
+        for key, group in fastest.items()
+    }
 
 
 def config_key(config: Config) -> str:
@@ -253,7 +261,8 @@ def _roofs_of_kin(device: str) -> roofline.Roofs | None:
     return None
 
 
-def _point(record: Record, distance: float, source: str) -> estimate.Point | None:
+def point(record: Record, distance: float, source: str) -> estimate.Point | None:
+    """A record as evidence; None when it was not timed, or nothing is known of its machine."""
     problem = record.problem
     model = _model_time(record, problem)
     # What disturbs a machine only ever adds time, and hits candidates with more threads harder:
