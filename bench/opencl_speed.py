@@ -1,6 +1,7 @@
 """Our OpenCL kernels on this CPU against NumPy, torch, JAX and CLBlast, on the same arrays.
 
-    env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python -m bench.opencl_speed [section ...] [--table]
+    env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
+        python -m bench.opencl_speed [section ...]
 
 Sections: square, layers, half, decode, rows, attention, roofs. Candidates are interleaved in one
 process and reported by the median; results lie in host memory. Where the machine does other work at
@@ -43,6 +44,7 @@ DECODE = [
     ("llama gate_up 11", 11, 28672, 4096, True), ("llama down 11", 11, 4096, 14336, True),
     ("llama lm_head 1", 1, 64128, 2048, True),
 ]  # fmt: skip
+HALF = [(1024, 1024, 1024, False), (384, 3072, 768, True), (203, 4096, 4096, True)]
 ATTENTION = [  # batch, heads, kv heads, queries, keys, head_dim, causal
     ("bert", 1, 12, 12, 384, 384, 64, False), ("bert b8", 8, 12, 12, 384, 384, 64, False),
     ("llama prefill", 1, 32, 8, 396, 396, 128, True),
@@ -140,7 +142,7 @@ def layers() -> Iterator[Row]:
 
 def half() -> Iterator[Row]:
     """Our f16 and bf16 against our own f32, JAX beside it."""
-    for m, n, k, transposed in ((1024, 1024, 1024, False), (384, 3072, 768, True), (203, 4096, 4096, True)):  # fmt: skip
+    for m, n, k, transposed in HALF:
         calls: Calls = {}
         for dtype in ("float32", "bfloat16", "float16"):
             a = array((m, k), dtype)
@@ -183,7 +185,7 @@ def rows() -> Iterator[Row]:
     """Row-wise and element-wise ops beyond the cache: compulsory bytes per second."""
     import jax
     import torch
-    import torch.nn.functional as F  # noqa: N812
+    import torch.nn.functional as F
 
     x = array((4096, 4096))
     g = array((4096,))
@@ -214,10 +216,10 @@ def rows() -> Iterator[Row]:
               lambda: torch.softmax(t, -1), lambda v: jnn.softmax(v, -1))  # fmt: skip
     yield row("layer_norm", "layer_norm", {"x": x, "weight": g, "bias": g}, {}, n,
               lambda: F.layer_norm(t, (4096,), tg, tg),
-              lambda v, w, b: (v - v.mean(-1, keepdims=True)) * jax.lax.rsqrt(v.var(-1, keepdims=True) + 1e-5) * w + b)  # fmt: skip
+              _jax_layer_norm)  # fmt: skip
     yield row("rms_norm", "rms_norm", {"x": x, "weight": g}, {}, n,
               lambda: F.rms_norm(t, (4096,), tg),
-              lambda v, w: v * jax.lax.rsqrt((v * v).mean(-1, keepdims=True) + 1e-6) * w)  # fmt: skip
+              _jax_rms_norm)  # fmt: skip
     up = array((4096, 4096))
     tu = torch_of(up)
     yield row("swiglu", "swiglu", {"gate": x, "up": up}, {}, 1.5 * n,
@@ -227,16 +229,30 @@ def rows() -> Iterator[Row]:
     )
     h = array((1, 32, 4096, 128))
     angle = array((4096, 64))
-    yield row("rope", "rope", {"x": h, "cos": np.cos(angle), "sin": np.sin(angle)}, {}, 2.0 * h.nbytes,
+    tables = {"cos": np.cos(angle), "sin": np.sin(angle)}
+    yield row("rope", "rope", {"x": h, **tables}, {}, 2.0 * h.nbytes,
               _torch_rope(h, angle), _jax_rope)  # fmt: skip
-    yield row("sum rows", "sum", {"x": x}, {"axis": 1}, n / 2, lambda: t.sum(1), lambda v: v.sum(1),
-              lambda: x.sum(1))  # fmt: skip
-    yield row("sum columns", "sum", {"x": x}, {"axis": 0}, n / 2, lambda: t.sum(0), lambda v: v.sum(0),
-              lambda: x.sum(0))  # fmt: skip
-    yield row("max rows", "max", {"x": x}, {"axis": 1}, n / 2, lambda: t.amax(1), lambda v: v.max(1),
-              lambda: x.max(1))  # fmt: skip
+    yield row("sum rows", "sum", {"x": x}, {"axis": 1}, n / 2,
+              lambda: t.sum(1), lambda v: v.sum(1), lambda: x.sum(1))  # fmt: skip
+    yield row("sum columns", "sum", {"x": x}, {"axis": 0}, n / 2,
+              lambda: t.sum(0), lambda v: v.sum(0), lambda: x.sum(0))  # fmt: skip
+    yield row("max rows", "max", {"x": x}, {"axis": 1}, n / 2,
+              lambda: t.amax(1), lambda v: v.max(1), lambda: x.max(1))  # fmt: skip
     yield row("argmax", "argmax", {"x": x}, {"axis": 1}, n / 2, lambda: t.argmax(1),
               lambda v: v.argmax(1), lambda: x.argmax(1))  # fmt: skip
+
+
+def _jax_layer_norm(v: Any, w: Any, b: Any) -> Any:
+    import jax
+
+    spread = jax.lax.rsqrt(v.var(-1, keepdims=True) + 1e-5)
+    return (v - v.mean(-1, keepdims=True)) * spread * w + b
+
+
+def _jax_rms_norm(v: Any, w: Any) -> Any:
+    import jax
+
+    return v * jax.lax.rsqrt((v * v).mean(-1, keepdims=True) + 1e-6) * w
 
 
 def _torch_rope(h: Any, angle: Any) -> Callable[[], Any]:
@@ -262,7 +278,7 @@ def attention() -> Iterator[Row]:
     """Prefill and decode against torch's and JAX's CPU paths."""
     import jax
     import torch
-    import torch.nn.functional as F  # noqa: N812
+    import torch.nn.functional as F
 
     for name, b, h, hk, s, t, d, causal in ATTENTION:
         for dtype in ("float32", "bfloat16"):
@@ -345,8 +361,12 @@ def show(name: str) -> None:
         print(f"  {label:28} {unit:8} {shown}", flush=True)
         best = min(t for n, t in times.items() if n.split()[0] in names)
         peers = [t for n, t in times.items() if n in ("numpy", "torch", "jax")]
-        for key, rest in (("best of NumPy/torch/JAX", peers), ("roof", [times[n] for n in times if "roof" in n]),
-                          ("CLBlast", [times[n] for n in times if n == "clblast"])):  # fmt: skip
+        against = {
+            "best of NumPy/torch/JAX": peers,
+            "roof": [t for n, t in times.items() if "roof" in n],
+            "CLBlast": [t for n, t in times.items() if n == "clblast"],
+        }
+        for key, rest in against.items():
             if rest:
                 ratios.setdefault(key, []).append(min(rest) / best)
         if name == "half":

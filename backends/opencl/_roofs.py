@@ -115,7 +115,8 @@ def _stream(
     def call() -> None:
         cl.enqueue_nd_range_kernel(queue, kernel, (grid,), (local,)).wait()
 
-    call.arrays = arrays  # type: ignore[attr-defined]  # kept alive with the kernel
+    # A kernel does not hold its arguments: they live as long as the call does.
+    call.arguments = (*arrays, out)  # type: ignore[attr-defined]
     return call, moved, passes
 
 
