@@ -54,10 +54,9 @@ def build(
 ) -> Callable[..., Any]:
     """The function compiled for argument types; `numba.prange` runs on all cores or on one."""
     parallel = threads == "all"
-    # Numba's disk cache does not tell the two apart: only the slow one to build is kept there.
+    # No cache on disk: it would lie in the package's folder and outlive the package.
     compiled: Callable[..., Any] = numba.njit(
-        [types.void(*arguments)], parallel=parallel, nogil=True, fastmath=FAST,
-        cache=parallel, error_model="numpy",
+        [types.void(*arguments)], parallel=parallel, nogil=True, fastmath=FAST, error_model="numpy",
     )(function)  # fmt: skip
     if not parallel:
         return compiled
