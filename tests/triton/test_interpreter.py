@@ -24,7 +24,7 @@ LIGHT = (
     "sum", "mean", "max", "argmax", "cumsum", "transpose", "embedding", "cross_entropy", "matmul",
     "linear",
 )  # fmt: skip
-HEAVY = ("attention", "conv2d", "quantized_matmul")
+HEAVY = ("attention", "quantized_matmul")
 CORE = ["--levels", "core", "--dtypes", "float32"]
 SPLIT_TILE = {
     "variant": "tile", "split_k": 2, "block_m": 16, "block_n": 32, "block_k": 16, "group_m": 2,
@@ -33,6 +33,8 @@ RUNS = {
     # name: (ops, arguments)
     "rows": (LIGHT, ["--levels", "core,hostile", "--dtypes", "float32,bfloat16"]),
     "heavy": (HEAVY, ["--levels", "core", "--dtypes", "float32,float16,float8_e4m3fn,int8"]),
+    # few filters run direct, deep 3x3 ones as Winograd, the rest as an implicit product
+    "convolution": (("conv2d",), CORE),
     "double": (("matmul", "softmax", "sum", "attention"), ["--levels", "core", "--dtypes",
                                                            "float64"]),
     # what small cases do not reach by themselves: rows in several tiles, work cut into parts
@@ -42,7 +44,6 @@ RUNS = {
     "parts": (("cumsum",), [*CORE, "--set", '{"parts": 4, "block_n": 16}']),
     "split K": (("linear",), [*CORE, "--set", json.dumps(SPLIT_TILE)]),
     "split keys": (("attention",), [*CORE, "--set", '{"split": 4, "block_n": 16}']),
-    "direct": (("conv2d",), [*CORE, "--set", '{"variant": "direct", "block": 512}']),
 }  # fmt: skip
 
 
