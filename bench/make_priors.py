@@ -143,11 +143,10 @@ def write() -> str:
     best: dict = {}
     for record in records.default_store().records():
         if record.ok and evidence.why_stale(record) is None:
-            key = (record.problem, record.backend, record.runtime, json.dumps(record.config))
-            if key in best:  # measured in several goes
-                samples = (*best[key].samples, *record.samples)
-                record = replace(record, samples=samples)
-            best[key] = record
+            who = (record.problem, record.backend, record.runtime, json.dumps(record.config))
+            if who in best:  # measured in several goes
+                record = replace(record, samples=(*best[who].samples, *record.samples))
+            best[who] = record
     lines: dict[str, list[str]] = defaultdict(list)
     for record in best.values():
         lines[record.problem.op].append(json.dumps(trimmed(record), separators=(",", ":")))

@@ -1,0 +1,109 @@
+"""First runs of untrusted code: in a child process with a watchdog, so that a crash costs a record.
+
+Untrusted is a backend that another distribution brings, until its implementation has passed the
+gate for an op, dtype and layout class here; the verdict is kept, so each is tried once. A trial
+starts an interpreter and imports the plugin's library there: seconds, once. Backends of this
+distribution, and those registered by hand in the running program, are checked in the process
+itself. `PORTABLE_ISOLATE` is "plugins" (default), "all" or "off".
+
+A trial runs the gate's small cases and then the very problem, so what depends on the shape shows
+as well. A plugin that dies while it is *imported* is beyond this: entry points are loaded in the
+process that asks for them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from portable import evidence, gate, isolate, machine, registry
+from portable._about import VERSION
+from portable.op import Problem
+from portable.records import DeviceKey, Record, problem_from_json, problem_to_json, source_hash
+from portable.records import machine as machine_id
+
+if TYPE_CHECKING:
+    from portable.selector import Candidate
+
+ENVIRONMENT = "PORTABLE_ISOLATE"
+TIMEOUT_ENVIRONMENT = "PORTABLE_TRIAL_SECONDS"
+TIMEOUT = 120.0
+"""Seconds after which a trial counts as a hang: imports, compilation and all cases together."""
+
+OURS = ("portable-kernels:", "register(")
+MARK = "trial: "
+"""Prefix of a verdict that is no wrong result but a way to fail."""
+
+
+def needed(backend: str) -> bool:
+    """Whether a backend's code is tried in a child process first."""
+    mode = os.environ.get(ENVIRONMENT, "plugins")
+    if mode in ("all", "off"):
+        return mode == "all"
+    entry = registry.registered().get(backend)
+    return entry is not None and not entry.origin.startswith(OURS)
+
+
+def run(problem: Problem, candidate: Candidate) -> tuple[str, list[str]]:
+    """(status, what is wrong) of a candidate on a problem: "ok" and nothing when it passes."""
+    assert candidate.route is not None
+    outcome = isolate.run(
+        "portable.trial:child",
+        problem_to_json(problem),
+        candidate.backend,
+        [candidate.device.id, candidate.device.runtime],
+        dict(candidate.config),
+        candidate.route.native,
+        timeout=float(os.environ.get(TIMEOUT_ENVIRONMENT, TIMEOUT)),
+    )
+    if not outcome.ok:
+        return outcome.status, [f"{MARK}{outcome.status}: {outcome.reason}"]
+    wrong = [str(w) for w in outcome.value]
+    return ("incorrect" if wrong else "ok"), wrong
+
+
+def child(
+    problem: dict[str, Any], backend: str, device: list[str], config: dict[str, Any], native: str
+) -> list[str]:
+    """What is wrong with an implementation; runs in the child process."""
+    from portable import cases
+
+    os.environ[ENVIRONMENT] = "off"
+    posed = problem_from_json(problem)
+    op = registry.op(posed.op)
+    entry = registry.registered()[backend]
+    found = registry.backend(backend)
+    place = next(d for d in found.devices() if [d.id, d.runtime] == device)
+    implementation = registry.implementation(entry, posed.op)
+    assert implementation is not None
+    subject = gate.Subject(backend, place, implementation, config)
+    wrong = gate.failures(op, posed, subject, native)
+    if wrong:
+        return wrong
+    arrays = cases.problem_arrays(posed)
+    if op.cost(posed).flops > 1e9:  # too long for the reference: that it runs must do
+        gate.run_on_host(posed, arrays, subject, native)
+        return []
+    return gate.run_and_check(op, posed, arrays, subject, native)
+
+
+def failure(problem: Problem, candidate: Candidate, status: str, reason: str) -> Record:
+    """The record of a candidate that failed, with its circumstances."""
+    physical = machine.device(candidate.device.id)
+    implementation = candidate.implementation
+    return Record(
+        problem=problem,
+        backend=candidate.backend,
+        implementation=getattr(implementation, "__name__", type(implementation).__name__),
+        device=DeviceKey.of(candidate.device, physical.spec.key if physical.spec else ""),
+        runtime=candidate.device.runtime,
+        config=dict(candidate.config),
+        versions={**evidence.versions(candidate.backend), "portable": VERSION},
+        source_hash=source_hash(implementation),
+        status=status,
+        reason=reason[:2000],
+        machine=machine_id(),
+    )
+
+
+__all__ = ["child", "failure", "needed", "run"]
