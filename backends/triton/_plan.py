@@ -158,7 +158,9 @@ def signature(
     attributes: dict[tuple[int], Any] = {}
     for index, parameter in enumerate(launch.kernel.params):
         name = parameter.name
-        value = launch.arguments.get(name, parameter.default)
+        if name not in launch.arguments:
+            raise TypeError(f"{launch.kernel.__name__} lacks the argument {name!r}")
+        value = launch.arguments[name]
         kinds[name] = _kind(value, parameter.is_constexpr, dtypes)
         if kinds[name] == "constexpr":
             constants[name] = value
