@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources as files
 
@@ -56,21 +56,33 @@ def read(name: str) -> str:
     return (files.files(__package__) / name).read_text(encoding="utf-8")
 
 
-def assemble(file: str, built_for: Target, macros: Macros, before: str = "") -> str:
+def assemble(file: str, built_for: Target, macros: Macros) -> str:
     """The whole text: target, general headers, macros, body.
 
-    `before` comes first (the tests' emulation header). Macros stand after the general headers so
-    that they cannot change a name inside of them; other headers are part of the body.
+    Macros stand after the general headers so that they cannot change a name inside of them.
     """
-    text = read(file)
-    headers = "".join(read(name) for name in _INCLUDE.findall(text) if name in _GENERAL)
-    body = _INCLUDE.sub(lambda m: "" if m[1] in _GENERAL else read(m[1]), text)
+    return "\n".join([prologue(built_for), headers([file]), body(file, macros)])
+
+
+def prologue(built_for: Target) -> str:
+    """The macros that describe the target."""
+    return f"#define ARCH {built_for.capability * 10}\n#define WARP {built_for.warp}\n"
+
+
+def headers(names: Iterable[str]) -> str:
+    """The general headers that any of the files includes, once each."""
+    wanted = {header for name in names for header in _INCLUDE.findall(read(name))}
+    return "".join(read(header) for header in _GENERAL if header in wanted)
+
+
+def body(file: str, macros: Macros) -> str:
+    """A source with its macros, without the general headers; other headers in their place."""
     lines = [
         f"typedef {value} {name};" if isinstance(value, str) else f"#define {name} {int(value)}"
         for name, value in sorted(macros.items())
     ]
-    head = f"#define ARCH {built_for.capability * 10}\n#define WARP {built_for.warp}\n"
-    return "\n".join([head + before, headers, *lines, body])
+    text = _INCLUDE.sub(lambda m: "" if m[1] in _GENERAL else read(m[1]), read(file))
+    return "\n".join([*lines, text])
 
 
 def digest(text: str) -> str:

@@ -61,9 +61,7 @@ _LINEAR = {"x": (2048, 4096), "w": (4096, 4096), "bias": (4096,), "residual": (2
 _TOKEN = {"x": (1, 4096), "w": (4096, 14336)}
 
 
-def _attention(
-    note: str, dtypes: tuple[str, ...], s: int, t: int, d: int, **extra: Any
-) -> Typical:
+def _attention(note: str, dtypes: tuple[str, ...], s: int, t: int, d: int, **extra: Any) -> Typical:
     operands = {"q": (1, 32, s, d), "k": (1, 8, t, d), "v": (1, 8, t, d)} | extra.get("mask", {})
     params = {"causal": extra.get("causal", True), "scale": d**-0.5}
     return Typical("attention", note, dtypes, operands, [(1, 32, s, d)], params)

@@ -19,9 +19,8 @@ typedef signed char i8;
 #endif
 
 #define DEVICE __device__ __forceinline__
-// One resident block is enough for the compiler: it must not spill registers to fit in more.
-#define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
 #if defined(PORTABLE_EMULATE)
+#define KERNEL(threads) void
 #define DYNAMIC_SHARED(name) unsigned char *name = emulate::dynamic_shared
 #define UNROLL
 #elif defined(__HIP__) || defined(__HIPCC_RTC__)
@@ -31,6 +30,11 @@ typedef signed char i8;
 #else
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(128) unsigned char name[]
 #define UNROLL _Pragma("unroll")
+#endif
+
+#if !defined(PORTABLE_EMULATE)
+// One resident block is enough for the compiler: it must not spill registers to fit in more.
+#define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
 #endif
 
 // ---- element types: storage only; arithmetic is in float or double -------------------------

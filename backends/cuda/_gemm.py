@@ -1,8 +1,8 @@
 """Matrix products: which kernel, tile and split for a problem; used by matmul, linear, conv2d.
 
-    mma    f16 and bf16 on the matrix units (sm_75 f16; sm_80 and later both)
-    simt   every type on the vector units
-    gemv   at most 8 rows: the weights are read once
+mma    f16 and bf16 on the matrix units (sm_75 f16; sm_80 and later both)
+simt   every type on the vector units
+gemv   at most 8 rows: the weights are read once
 """
 
 from __future__ import annotations
@@ -98,9 +98,7 @@ def view(spec: TensorSpec, batch: Sequence[int] = (), *, column: bool = False) -
         if column:
             return View((shape[0], 1), (steps[0], 0), (0,) * len(batch))
         return View((1, shape[0]), (0, steps[0]), (0,) * len(batch))
-    lead = [
-        0 if extent == 1 else step for extent, step in zip(shape[:-2], steps[:-2], strict=True)
-    ]
+    lead = [0 if extent == 1 else step for extent, step in zip(shape[:-2], steps[:-2], strict=True)]
     missing = len(batch) - len(lead)
     return View((shape[-2], shape[-1]), (steps[-2], steps[-1]), (*(0,) * missing, *lead))
 

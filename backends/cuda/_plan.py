@@ -26,9 +26,7 @@ _MAX_BLOCKS = 1 << 20
 class Build(Protocol):
     """An op module's `build`: the host side of its kernels on any runtime."""
 
-    def __call__(
-        self, problem: Problem, config: Config, runtime: Runtime, aligned: bool
-    ) -> Kernel:
+    def __call__(self, problem: Problem, config: Config, runtime: Runtime, aligned: bool) -> Kernel:
         """Plan and build; `aligned`: every input starts on 16 bytes."""
         ...
 

@@ -9,8 +9,8 @@ struct State {
   i64 index;
 };
 DEVICE State shuffle_xor(State x, int mask) {
-  x.value = shuffle_xor(x.value, mask);
-  if constexpr (KIND == 3) x.index = shuffle_xor(x.index, mask);
+  x.value = ::shuffle_xor(x.value, mask);
+  if constexpr (KIND == 3) x.index = ::shuffle_xor(x.index, mask);
   return x;
 }
 struct Merge {

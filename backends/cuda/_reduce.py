@@ -48,9 +48,7 @@ def configs(problem: Problem, device: Device) -> Sequence[Config]:
     return _rows.configs(length, problem.dtype, target(device))
 
 
-def build(
-    problem: Problem, config: Config, runtime: Runtime, aligned: bool, kind: int
-) -> Kernel:
+def build(problem: Problem, config: Config, runtime: Runtime, aligned: bool, kind: int) -> Kernel:
     """The host side of the four ops."""
     result = problem.results[0]
     count = result.size

@@ -46,15 +46,16 @@ def tool(name: str) -> str | None:
 def resources(cubin: bytes) -> Mapping[str, Mapping[str, Any]]:
     """Resources by kernel name.
 
-    Each value holds: registers (of a thread), stack [B], shared [B] (static), spills (loads and
-    stores of local memory in the code; kernels here have no local arrays, so each is a spilled
-    register), instructions (Counter by opcode without modifiers), matrix (opcodes of the matrix
-    units), widest_load and widest_store [B] of global memory.
+    Each value holds: registers (of a thread), stack [B], shared [B] (static; from sm_90 on with the
+    1 KiB that the system keeps in each block), spills (loads and stores of local memory in the
+    code; kernels here have no local arrays, so each is a spilled register), instructions (Counter
+    by opcode without modifiers), matrix (opcodes of the matrix units), widest_load and widest_store
+    [B] of global memory.
 
     Raises:
         FileNotFoundError: no cuobjdump.
     """
-    usage, code = _dump(cubin, "-res-usage"), _dump(cubin, "-sass")
+    usage, _, code = _dump(cubin, "-res-usage", "-sass").partition("\tcode for ")
     listings = dict(zip(*_split(_CODE, code), strict=True))
     return {
         name: _entry(text, listings.get(name, ""))
@@ -62,7 +63,7 @@ def resources(cubin: bytes) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
-def _dump(cubin: bytes, option: str) -> str:
+def _dump(cubin: bytes, *options: str) -> str:
     program = tool("cuobjdump")
     if program is None:
         raise FileNotFoundError(
@@ -72,7 +73,7 @@ def _dump(cubin: bytes, option: str) -> str:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin)
         done = subprocess.run(
-            [program, option, str(path)], capture_output=True, text=True, check=True, timeout=120
+            [program, *options, str(path)], capture_output=True, text=True, check=True, timeout=120
         )
     return done.stdout
 
@@ -97,7 +98,9 @@ def _entry(usage: str, code: str) -> Mapping[str, Any]:
         "spills": opcodes["STL"] + opcodes["LDL"],
         "instructions": opcodes,
         "matrix": sorted(name for name in opcodes if name in MATRIX),
-        "widest_load": max((_width(i) for i in full if i.startswith(("LDG.", "LDGSTS."))), default=0),
+        "widest_load": max(
+            (_width(i) for i in full if i.startswith(("LDG.", "LDGSTS."))), default=0
+        ),
         "widest_store": max((_width(i) for i in full if i.startswith("STG.")), default=0),
     }
 

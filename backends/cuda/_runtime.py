@@ -29,9 +29,7 @@ class Runtime(Protocol):
 
     target: Target
 
-    def kernel(
-        self, file: str, name: str, macros: Macros, block: int, shared: int = 0
-    ) -> Launch:
+    def kernel(self, file: str, name: str, macros: Macros, block: int, shared: int = 0) -> Launch:
         """Build a kernel, ready to be launched with a fixed block size and shared memory."""
         ...
 
@@ -52,9 +50,7 @@ class CupyRuntime:
         self._index = int(device.id.partition(":")[2] or 0)
         self._cache: dict[object, Launch] = {}
 
-    def kernel(
-        self, file: str, name: str, macros: Macros, block: int, shared: int = 0
-    ) -> Launch:
+    def kernel(self, file: str, name: str, macros: Macros, block: int, shared: int = 0) -> Launch:
         """Compiled and loaded now, so that a later launch can be captured in a graph."""
         key = (file, name, tuple(sorted(macros.items())), block, shared)
         if key not in self._cache:
@@ -113,9 +109,7 @@ class Collector:
         self.target, self.op, self.note = target, op, note
         self.variants: list[KernelVariant] = []
 
-    def kernel(
-        self, file: str, name: str, macros: Macros, block: int, shared: int = 0
-    ) -> Launch:
+    def kernel(self, file: str, name: str, macros: Macros, block: int, shared: int = 0) -> Launch:
         """Note it. The result cannot be launched."""
         source = assemble(file, self.target, macros)
         self.variants.append(

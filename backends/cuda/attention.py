@@ -121,8 +121,7 @@ def _sizes(problem: Problem, specs: Sequence[TensorSpec]) -> list[int]:
     if mask is None:
         return [*found, 0, 0, 0, 0]
     own = [
-        0 if extent == 1 else step
-        for extent, step in zip(mask.shape, strides(mask), strict=True)
+        0 if extent == 1 else step for extent, step in zip(mask.shape, strides(mask), strict=True)
     ]
     return [*found, *[0] * (4 - len(own)), *own]
 

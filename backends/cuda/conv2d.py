@@ -1,8 +1,8 @@
 """Two-dimensional convolution, NCHW.
 
-    mma       f16 and bf16 on the matrix units, x gathered tap by tap (no im2col matrix)
-    simt      every float type on the vector units
-    winograd  3x3 filters, stride and dilation 1, one group; float32 and float64
+mma       f16 and bf16 on the matrix units, x gathered tap by tap (no im2col matrix)
+simt      every float type on the vector units
+winograd  3x3 filters, stride and dilation 1, one group; float32 and float64
 """
 
 from __future__ import annotations
@@ -155,9 +155,7 @@ def _product(problem: Problem) -> _gemm.Product:
     return _gemm.Product(problem.dtype, _gemm.view(left, (16,)), _gemm.view(right, (16,)), (16,))
 
 
-def _build_winograd(
-    problem: Problem, config: Config, runtime: Runtime, aligned: bool
-) -> Kernel:
+def _build_winograd(problem: Problem, config: Config, runtime: Runtime, aligned: bool) -> Kernel:
     result, x, w = problem.results[0], problem["x"], problem["w"]
     macros = {"T": C_TYPES[problem.dtype], "BIAS": int("bias" in problem.operands)}
     names = ("winograd_filter", "winograd_input", "winograd_output")

@@ -5,6 +5,7 @@
 // REDUCE (0 none, 1 sum, 2 mean); GROUP threads a row, ROWS rows a block, VEC elements an access.
 typedef Accumulator<T>::type A;
 
+#ifdef GROUP
 // x (rows, n), rows `stride` apart; losses go to y (REDUCE 0) or to `losses`. Grid: x = rows / ROWS.
 KERNEL(GROUP *ROWS) cross_entropy_rows(T *y, A *losses, const T *x, const I *targets, i64 rows,
                                        i64 n, i64 stride, i64 ignored) {
@@ -31,6 +32,7 @@ KERNEL(GROUP *ROWS) cross_entropy_rows(T *y, A *losses, const T *x, const I *tar
   }
 }
 
+#else
 // y[0] = sum or mean of the losses; one block, so that the order is fixed.
 KERNEL(1024) cross_entropy_reduce(T *y, const A *losses, const I *targets, i64 rows, i64 ignored) {
   __shared__ A scratch[1024 / WARP];
@@ -43,3 +45,4 @@ KERNEL(1024) cross_entropy_reduce(T *y, const A *losses, const I *targets, i64 r
   count = block_reduce<1024>(count, Sum(), scratch);
   if (threadIdx.x == 0) y[0] = from_float<T>(REDUCE == 2 ? sum / count : sum);
 }
+#endif

@@ -51,10 +51,12 @@ def build(problem: Problem, config: Config, runtime: Runtime, aligned: bool) -> 
     group, rows = int(config["group"]), int(config["rows"])
     macros = {
         "T": C_TYPES[logits.dtype], "I": C_TYPES[targets.dtype], "IGNORE": int(ignored is not None),
-        "REDUCE": reduction, "GROUP": group, "ROWS": rows, "VEC": vec,
+        "REDUCE": reduction,
     }  # fmt: skip
+    if reduction:
+        add = runtime.kernel("cross_entropy.cu", "cross_entropy_reduce", macros, 1024)
+    macros = macros | {"GROUP": group, "ROWS": rows, "VEC": vec}
     launch = runtime.kernel("cross_entropy.cu", "cross_entropy_rows", macros, group * rows)
-    add = runtime.kernel("cross_entropy.cu", "cross_entropy_reduce", macros, 1024)
     pack = dense(runtime, logits) if seen.spec != logits else None
     pack_targets = dense(runtime, targets)
     skip = int(ignored or 0)
@@ -62,7 +64,9 @@ def build(problem: Problem, config: Config, runtime: Runtime, aligned: bool) -> 
     def kernel(x: Any, where: Any) -> Any:
         out = runtime.empty(result.shape, result.dtype)
         read, index = pack(x) if pack else x, pack_targets(where)
-        losses = runtime.empty((seen.count,), dtypes.accumulator(logits.dtype)) if reduction else out
+        losses = (
+            runtime.empty((seen.count,), dtypes.accumulator(logits.dtype)) if reduction else out
+        )
         if seen.count:
             grid = (-(-seen.count // rows), 1, 1)
             launch(grid, out, losses, read, index, seen.count, seen.length, seen.stride, skip)

@@ -91,4 +91,3 @@ def _batch(problem: Problem) -> tuple[int, ...]:
     matrix_axes = sum(tensor.ndim > 1 for tensor in problem.tensors)
     shape = problem.results[0].shape
     return shape[: len(shape) - matrix_axes]
-

@@ -1,7 +1,7 @@
 """Product of int8 or fp8 matrices with scales per tensor, row, column or block.
 
-    mma    int8 on the integer matrix units; fp8 widened to f16 on its way into shared memory
-    simt   any strides and any block
+mma    int8 on the integer matrix units; fp8 widened to f16 on its way into shared memory
+simt   any strides and any block
 """
 
 from __future__ import annotations
@@ -169,4 +169,3 @@ def _candidates(problem: Problem, built_for: Target) -> list[Config]:
 
 def _fits(tile: Config, problem: Problem, built_for: Target) -> bool:
     return max(_shared(tile, problem.dtype, n) for n in (True, False)) <= built_for.shared
-

@@ -87,9 +87,7 @@ def _adjacent(spec: TensorSpec) -> bool:
     return strides(spec)[-1] == 1 or spec.shape[-1] == 1
 
 
-def _lead(
-    problem: Problem, specs: Sequence[TensorSpec]
-) -> tuple[list[int], list[list[int]]]:
+def _lead(problem: Problem, specs: Sequence[TensorSpec]) -> tuple[list[int], list[list[int]]]:
     """The leading axes of x, merged, with the strides of x and of the two tables over them."""
     shape = specs[0].shape[:-1]
     walks = []

@@ -60,6 +60,4 @@ def _turned(problem: Problem) -> TensorSpec:
     """The input's view in the result's axis order."""
     x, axes = problem.tensors[0], problem.param("axes")
     steps = strides(x)
-    return TensorSpec(
-        tuple(x.shape[i] for i in axes), x.dtype, tuple(steps[i] for i in axes)
-    )
+    return TensorSpec(tuple(x.shape[i] for i in axes), x.dtype, tuple(steps[i] for i in axes))

@@ -1,7 +1,7 @@
 """Everything, on request: all cases of all ops, dtypes and configs on the emulation.
 
-    python -m tests.cuda [--every-config] [--arch sm_80] [OP ...]
-    python -m tests.cuda --sanitizer address|thread       one small launch of every kernel
+python -m tests.cuda [--every-config] [--arch sm_80] [OP ...]
+python -m tests.cuda --sanitizer address|thread       one small launch of every kernel
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ def main() -> int:
         return sanitizing.everything(cache, chosen.sanitizer)
     failures = 0
     for name in chosen.ops:
-        start, runs, op = time.perf_counter(), 0, plans.op_of(name)
+        start, op = time.perf_counter(), plans.op_of(name)
         runtime = EmulatedRuntime(plans.small(chosen.arch), cache)
-        for case, dtype in plans.every(op):
-            wrong = plans.run(runtime, op, case, dtype, every_config=chosen.every_config)
-            runs += 1
-            failures += len(wrong)
-            for line in wrong:
-                print(f"{name}: {line}")
-        print(f"{name}: {runs} cases x dtypes, {time.perf_counter() - start:.0f} s", flush=True)
+        selection = list(plans.every(op))
+        wrong = plans.run(runtime, op, selection, every_config=chosen.every_config)
+        failures += len(wrong)
+        for line in wrong:
+            print(f"{name}: {line}")
+        seconds = time.perf_counter() - start
+        print(f"{name}: {len(selection)} cases x dtypes, {seconds:.0f} s", flush=True)
     print(f"{failures} failures")
     return int(failures > 0)
 

@@ -465,12 +465,12 @@ inline long long min(long long a, long long b) { return a < b ? a : b; }
 inline long long max(long long a, long long b) { return a > b ? a : b; }
 
 // One entry per kernel the test calls: args[i] points at the i-th argument.
-#define EMULATE_ENTRY(kernel)                                                                 \
-  extern "C" int emulate_arity_##kernel() { return emulate::arity(kernel); }                  \
-  extern "C" void emulate_launch_##kernel(unsigned gx, unsigned gy, unsigned gz, int threads, \
-                                          int shared, void **args) {                          \
-    emulate::launch(emulate::Dim{gx, gy, gz}, threads, shared,                                \
-                    [](void **a) { emulate::call(kernel, a); }, args);                        \
+#define EMULATE_ENTRY(id, kernel)                                                         \
+  extern "C" int emulate_arity_##id() { return emulate::arity(kernel); }                  \
+  extern "C" void emulate_launch_##id(unsigned gx, unsigned gy, unsigned gz, int threads, \
+                                      int shared, void **args) {                          \
+    emulate::launch(emulate::Dim{gx, gy, gz}, threads, shared,                            \
+                    [](void **a) { emulate::call(kernel, a); }, args);                    \
   }
 
 // A program of its own, for the sanitizers: `program FILE` reads one launch with all its memory,

@@ -6,43 +6,62 @@ import ctypes
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from portable import dtypes
-from portable.backends.cuda._build import assemble, digest
+from portable.backends.cuda._build import KernelVariant, body, digest, headers, prologue
 from portable.backends.cuda._runtime import Pointer
 from portable.backends.cuda._targets import Target
 
 HEADER = Path(__file__).parent / "emulate.h"
 GXX = shutil.which("g++")
-FLAGS = ("-std=c++20", "-O1", "-fPIC", "-shared", "-w", "-fno-strict-aliasing", "-march=native")
+FLAGS = ("-std=c++20", "-O1", "-fPIC", "-shared", "-w", "-fno-strict-aliasing")
+BATCH = 24  # kernels built by one call of the compiler
+
+Kernel = tuple[str, str, tuple[tuple[str, int | str], ...]]  # file, name, macros
 
 
 class EmulatedRuntime:
     """The `Runtime` protocol on NumPy arrays. Keeps built objects in `cache`, counts launches."""
 
-    def __init__(self, target: Target, cache: Path, prologue: str = "") -> None:
-        self.target, self.cache, self.prologue = target, cache, prologue
+    def __init__(self, target: Target, cache: Path, before: str = "") -> None:
+        self.target, self.cache, self.before = target, cache, before
         self.launched: list[str] = []
-        self._kernels: dict[Any, Any] = {}
+        self._entries: dict[Kernel, tuple[ctypes.CDLL, str]] = {}
+
+    def prebuild(self, variants: Iterable[KernelVariant]) -> None:
+        """Build many kernels with few calls of the compiler."""
+        wanted = dict.fromkeys((v.file, v.kernel, v.macros) for v in variants)
+        missing = [kernel for kernel in wanted if kernel not in self._entries]
+        for first in range(0, len(missing), BATCH):
+            self._load(missing[first : first + BATCH])
+
+    def _load(self, kernels: list[Kernel]) -> None:
+        library = ctypes.CDLL(str(build(self.source(kernels), self.cache)))
+        for number, kernel in enumerate(kernels):
+            self._entries[kernel] = library, f"{kernel[1]}_{number}"
+
+    def source(self, kernels: list[Kernel]) -> str:
+        """One text: each kernel in a namespace of its own, its macros undefined behind it."""
+        parts = [prologue(self.target), self.before, HEADER.read_text()]
+        parts.append(headers(file for file, _, _ in kernels))
+        for number, (file, name, macros) in enumerate(kernels):
+            parts.append(f"namespace n{number} {{\n{body(file, dict(macros))}\n}}")
+            parts.append(f"EMULATE_ENTRY({name}_{number}, n{number}::{name})")
+            parts += [f"#undef {macro}" for macro, value in macros if not isinstance(value, str)]
+        return "\n".join(parts) + "\n"
 
     def kernel(self, file: str, name: str, macros: Any, block: int, shared: int = 0) -> Any:
-        key = (file, name, tuple(sorted(macros.items())), block, shared)
-        if key not in self._kernels:
-            self._kernels[key] = self._build(file, name, macros, block, shared)
-        return self._kernels[key]
-
-    def source(self, file: str, name: str, macros: Any) -> str:
-        before = self.prologue + HEADER.read_text()
-        return assemble(file, self.target, macros, before) + f"\nEMULATE_ENTRY({name})\n"
-
-    def _build(self, file: str, name: str, macros: Any, block: int, shared: int) -> Any:
-        library = ctypes.CDLL(str(build(self.source(file, name, macros), self.cache)))
-        arity = getattr(library, f"emulate_arity_{name}")()
-        entry = getattr(library, f"emulate_launch_{name}")
+        kernel = (file, name, tuple(sorted(macros.items())))
+        if kernel not in self._entries:
+            self._load([kernel])
+        library, entry = self._entries[kernel]
+        arity = getattr(library, f"emulate_arity_{entry}")()
+        run = getattr(library, f"emulate_launch_{entry}")
 
         def launch(grid: tuple[int, int, int], *args: Any) -> None:
             assert len(args) == arity, f"{name} takes {arity} arguments, was given {len(args)}"
@@ -51,7 +70,7 @@ class EmulatedRuntime:
                 *[ctypes.cast(ctypes.pointer(v), ctypes.c_void_p) for v in values]
             )
             self.launched.append(name)
-            entry(*grid, block, shared, pointers)
+            run(*grid, block, shared, pointers)
 
         return launch
 
@@ -77,12 +96,12 @@ def _argument(arg: Any) -> Any:
 
 
 def build(source: str, cache: Path, flags: tuple[str, ...] = FLAGS) -> Path:
-    """The shared object of a source, built once."""
-    path = cache / f"{digest(source + ' '.join(flags))}.so"
+    """The shared object (or program) of a source, built once."""
+    path = cache / digest(source + " ".join(flags))
     if path.exists():
         return path
     with tempfile.TemporaryDirectory(dir=cache) as folder:
-        text, out = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
+        text, out = Path(folder) / "kernel.cpp", Path(folder) / "kernel.bin"
         text.write_text(source)
         done = subprocess.run(
             [GXX or "g++", *flags, str(text), "-o", str(out)], capture_output=True, text=True

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from portable import cases, check
 from portable.backends.cuda import backend
 from portable.backends.cuda._plan import guarded
+from portable.backends.cuda._runtime import Collector
 from portable.backends.cuda._targets import Target, target
 from portable.device import Device, DeviceInfo
 from portable.op import Case, Op, Problem
+from tests.cuda.emulation import EmulatedRuntime
 
 UNITS = 4  # a small device, so that small problems are split over blocks too
 
@@ -56,24 +59,57 @@ def some(op: Op, dtypes_each: int = 1) -> Iterator[tuple[Case, str]]:
             yield case, allowed[(number + i) % len(allowed)]
 
 
+@dataclass
+class Planned:
+    """A case in one dtype and config, ready to be run."""
+
+    case: Case
+    problem: Problem
+    arrays: list[Any]
+    config: Any
+
+    def __str__(self) -> str:
+        return f"{self.case.name} {self.problem.dtype} {dict(self.config)}"
+
+
+def planned(
+    op: Op, selection: Iterable[tuple[Case, str]], built_for: Target, every_config: bool = False
+) -> Iterator[Planned]:
+    """Problems of a selection that are not refused."""
+    for case, dtype in selection:
+        arrays = cases.arrays(op, case, dtype)
+        problem = cases.problem_of(op, arrays, case)
+        for config in chosen(problem, built_for, every_config):
+            yield Planned(case, problem, arrays, config)
+
+
 def run(
-    runtime: Any, op: Op, case: Case, dtype: str, *, every_config: bool = False
+    runtime: EmulatedRuntime,
+    op: Op,
+    selection: Iterable[tuple[Case, str]],
+    *,
+    every_config: bool = False,
 ) -> list[str]:
-    """What is wrong with the results of a case; refusals are checked to be expected elsewhere."""
-    arrays = cases.arrays(op, case, dtype)
-    problem = cases.problem_of(op, arrays, case)
+    """What is wrong with the results. Kernels are built first, many at a time."""
+    work = list(planned(op, selection, runtime.target, every_config))
+    build = module_of(op.name).build
+    notes = Collector(runtime.target)
+    for plan in work:
+        aligned = all(runtime.pointer(array) % 16 == 0 for array in plan.arrays)
+        build(plan.problem, plan.config, notes, aligned)
+    runtime.prebuild(notes.variants)
     wrong = []
-    for config in chosen(problem, runtime.target, every_config):
-        kernel = guarded(module_of(op.name).build, problem, config, runtime)
-        before = [array.copy() for array in arrays]
-        found = check.check(op, problem, arrays, kernel(*arrays))
-        same = all(a.tobytes() == b.tobytes() for a, b in zip(arrays, before, strict=True))
-        found += [] if same else ["an operand was changed"]
-        wrong += [f"{case.name} {dtype} {dict(config)}: {line}" for line in found]
+    for plan in work:
+        kernel = guarded(build, plan.problem, plan.config, runtime)
+        before = [array.tobytes() for array in plan.arrays]
+        found = check.check(op, plan.problem, plan.arrays, kernel(*plan.arrays))
+        if before != [array.tobytes() for array in plan.arrays]:
+            found.append("an operand was changed")
+        wrong += [f"{plan}: {line}" for line in found]
     return wrong
 
 
-def chosen(problem: Problem, built_for: Target, every_config: bool) -> list[Any]:
+def chosen(problem: Problem, built_for: Target, every_config: bool = False) -> list[Any]:
     """The default config, or all; none when the problem is refused."""
     where = device(built_for.arch)
     module = module_of(problem.op)

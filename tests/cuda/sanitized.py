@@ -21,7 +21,15 @@ BUILDS = {
     "address": ("-fsanitize=address",),
     "thread": ("-fsanitize=thread",),
 }
-_FLAGS = ("-std=c++20", "-O1", "-g1", "-w", "-fno-strict-aliasing", "-pthread", "-fno-omit-frame-pointer")
+_FLAGS = (
+    "-std=c++20",
+    "-O1",
+    "-g1",
+    "-w",
+    "-fno-strict-aliasing",
+    "-pthread",
+    "-fno-omit-frame-pointer",
+)
 
 
 class SanitizerError(AssertionError):
@@ -31,8 +39,8 @@ class SanitizerError(AssertionError):
 class SanitizedRuntime(EmulatedRuntime):
     """`sanitizer` is "address" or "thread"."""
 
-    def __init__(self, target: Target, cache: Path, sanitizer: str, prologue: str = "") -> None:
-        super().__init__(target, cache, "#define EMULATE_THREADS 1\n" + prologue)
+    def __init__(self, target: Target, cache: Path, sanitizer: str, before: str = "") -> None:
+        super().__init__(target, cache, "#define EMULATE_THREADS 1\n" + before)
         self.sanitizer = sanitizer
         self._owners: list[np.ndarray] = []
 
@@ -50,9 +58,9 @@ class SanitizedRuntime(EmulatedRuntime):
         if not any(known is owner for known in self._owners):
             self._owners.append(owner)
 
-    def _build(self, file: str, name: str, macros: Any, block: int, shared: int) -> Any:
-        prologue = f"#define EMULATE_MAIN emulate_launch_{name}\n"
-        source = prologue + self.source(file, name, macros)
+    def kernel(self, file: str, name: str, macros: Any, block: int, shared: int = 0) -> Any:
+        main = f"#define EMULATE_MAIN emulate_launch_{name}_0\n"
+        source = main + self.source([(file, name, tuple(sorted(macros.items())))])
         program = build(source, self.cache, (*_FLAGS, *BUILDS[self.sanitizer]))
 
         def launch(grid: tuple[int, int, int], *args: Any) -> None:

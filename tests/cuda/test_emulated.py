@@ -17,7 +17,7 @@ from tests.cuda.emulation import EmulatedRuntime
 @pytest.mark.parametrize("name", plans.OPS)
 def test_cases(name, objects):
     op, runtime = plans.op_of(name), EmulatedRuntime(plans.small("sm_80"), objects)
-    wrong = [line for c, dtype in plans.some(op) for line in plans.run(runtime, op, c, dtype)]
+    wrong = plans.run(runtime, op, plans.some(op))
     assert not wrong, "\n".join(wrong[:20])
     assert runtime.launched
 
@@ -28,7 +28,7 @@ def test_sm_75_has_its_own_path(name, objects):
     op, runtime = plans.op_of(name), EmulatedRuntime(plans.small("sm_75"), objects)
     core = [c for c in op.cases() if c.level == "core"][::3]
     halves = [(c, d) for c in core for d in cases.dtypes_of(op, c) if d in ("float16", "bfloat16")]
-    wrong = [line for c, dtype in halves for line in plans.run(runtime, op, c, dtype)]
+    wrong = plans.run(runtime, op, halves)
     assert not wrong, "\n".join(wrong[:20])
 
 
@@ -41,10 +41,9 @@ def test_warps_of_64(name, objects):
     op, runtime = plans.op_of(name), EmulatedRuntime(plans.small("gfx942"), objects)
     assert runtime.target.warp == 64
     core = [c for c in op.cases() if c.level == "core"][::2]
-    wrong = []
-    for number, case in enumerate(core):
-        dtype = cases.dtypes_of(op, case)[number % len(cases.dtypes_of(op, case))]
-        wrong += plans.run(runtime, op, case, dtype)
+    allowed = [cases.dtypes_of(op, case) for case in core]
+    selection = [(c, d[i % len(d)]) for i, (c, d) in enumerate(zip(core, allowed, strict=True))]
+    wrong = plans.run(runtime, op, selection)
     assert not wrong, "\n".join(wrong[:20])
 
 
@@ -62,7 +61,7 @@ SPLIT = [
 def test_long_rows_are_split_or_streamed(name, shape, params, launched, objects):
     op, runtime = plans.op_of(name), EmulatedRuntime(plans.small("sm_80"), objects)
     case = Case("long", {"x": Operand(shape)}, params)
-    assert plans.run(runtime, op, case, "float32") == []
+    assert plans.run(runtime, op, [(case, "float32")]) == []
     assert runtime.launched == launched
 
 
@@ -70,7 +69,7 @@ def test_decoding_splits_the_keys(objects):
     op, runtime = plans.op_of("attention"), EmulatedRuntime(plans.small("sm_80"), objects)
     heads = {"q": (1, 8, 1, 64), "k": (1, 2, 700, 64), "v": (1, 2, 700, 64)}
     case = Case("decode", {n: Operand(s) for n, s in heads.items()}, {"causal": True})
-    assert plans.run(runtime, op, case, "float16") == []
+    assert plans.run(runtime, op, [(case, "float16")]) == []
     assert runtime.launched == ["attention_mma", "attention_combine"]
 
 
@@ -78,7 +77,7 @@ def test_every_matmul_config_is_right(objects):
     op, runtime = plans.op_of("matmul"), EmulatedRuntime(plans.small("sm_80"), objects)
     for layout in ("contiguous", "transposed"):
         operands = {"a": Operand((70, 88), layout=layout), "b": Operand((88, 72), layout=layout)}
-        wrong = plans.run(runtime, op, Case("c", operands), "float16", every_config=True)
+        wrong = plans.run(runtime, op, [(Case("c", operands), "float16")], every_config=True)
         assert not wrong, wrong
     assert {"gemm_mma", "gemm_simt"} <= set(runtime.launched)
 
@@ -86,7 +85,8 @@ def test_every_matmul_config_is_right(objects):
 def test_winograd_runs_where_it_pays_and_as_a_choice(objects):
     op, runtime = plans.op_of("conv2d"), EmulatedRuntime(plans.small("sm_80"), objects)
     operands = {"x": Operand((1, 32, 9, 7)), "w": Operand((32, 32, 3, 3)), "bias": Operand((32,))}
-    assert plans.run(runtime, op, Case("w", operands, {"padding": 1}), "float32") == []
+    case = Case("w", operands, {"padding": 1})
+    assert plans.run(runtime, op, [(case, "float32")]) == []
     assert runtime.launched == [
         "winograd_filter", "winograd_input", "gemm_simt", "winograd_output"
     ]  # fmt: skip

@@ -30,8 +30,6 @@ def test_an_overrun_is_found(objects, monkeypatch):
     from portable.backends.cuda import _rows
 
     honest = _rows.rows
-    monkeypatch.setattr(
-        _rows, "rows", lambda spec: _rows.Rows(honest(spec).count, 203, 210, spec)
-    )
+    monkeypatch.setattr(_rows, "rows", lambda spec: _rows.Rows(honest(spec).count, 203, 210, spec))
     with pytest.raises(SanitizerError, match="heap-buffer-overflow"):
         sanitizing.run(BY_NAME["softmax"], objects, "address")
