@@ -256,9 +256,17 @@ def _ranked(eligible: list[Candidate]) -> list[Candidate]:
     if not eligible:
         return []
     left = sorted(eligible, key=_time)
-    near = [c for c in left if _time(c) <= _time(left[0]) * (1 + TIE)]
+    near = [c for c in left if _time(c) <= _time(left[0]) * (1 + _tie(left[0], c))]
     first = max(near, key=lambda c: (registry.backend(c.backend).priority, -_time(c)))
     return [first, *(c for c in left if c is not first)]
+
+
+def _tie(best: Candidate, other: Candidate) -> float:
+    """Share within which two times are a tie: wider where both were measured and are noisy."""
+    assert best.estimate is not None and other.estimate is not None
+    if best.estimate.basis == other.estimate.basis == estimate.EXACT:
+        return max(TIE, min(best.estimate.error, other.estimate.error, 2 * TIE))
+    return TIE
 
 
 def _time(candidate: Candidate) -> float:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from portable import contest as contests
-from portable import engine, explaining, frozen, measure, records, registry
+from portable import engine, estimate, explaining, frozen, measure, records, registry
 from portable.op import Problem
 from portable.records import Record
 from portable.settings import current
@@ -24,6 +24,10 @@ Progress = Callable[[int, int, str], None]
 LEAST = 0.15
 """Seconds a problem gets at least, however light it is."""
 FINALISTS = 3
+NEAR = 2.5
+"""Candidates within this factor of the best have their other configs tried, and meet in a final."""
+CONFIGS = 4
+"""Other configs tried of each of them, in the implementation's order."""
 SLOWEST = 8.0
 """Candidates expected to take this many times the best are not tried while tuning."""
 
@@ -126,7 +130,7 @@ def tune(
             problem, weight, explained_now = explained[index]
             fair = max(budget * loads[index] / total, LEAST)
             if progress is not None:
-                progress(turn, len(order), str(problem))
+                progress(turn, len(order), _doing(problem, done))
             before = _before(explained_now)
             record = tune_problem(problem, device=device, budget=min(fair, left), seed=seed)
             done.tuned.append(Tuned(problem, weight, before, record))
@@ -139,39 +143,105 @@ def tune(
 def tune_problem(
     problem: Problem, *, device: str = "cpu", budget: float = 1.0, seed: int = 0
 ) -> Record | None:
-    """Try every config, then time the best few against each other; keep all records.
+    """Try configs of every candidate, then time the best few against each other; keep all records.
+
+    Early stopping: first every candidate once with the config expected to be best; those near
+    enough to the best go on with their other configs; the final is interleaved and paired. A
+    winner that is suspiciously fast must win once more, on other values.
 
     Returns the record of the winner, the first in order of preference among those the noise
     does not tell apart.
     """
     store = records.default_store()
-    first = contests.contest(
-        problem, device=device, budget=budget * 0.6, configs=None, slowest=SLOWEST, seed=seed
+    known = contests.contest(
+        problem, device=device, budget=budget * 0.3, slowest=SLOWEST, seed=seed
     )
-    finalists = _finalists(first)
-    store.add([r for r in first.records if r.ok is False])
+    store.add(known.records)
+    heat = _promising(known, problem, device)
+    if heat:
+        wider = contests.contest(problem, device=device, budget=budget * 0.3, only=heat, seed=seed)
+        known.records += wider.records
+        store.add(wider.records)
+    finalists = _finalists(known)
     if not finalists:
         return None
     final = contests.contest(
         problem, device=device, budget=budget * 0.4, only=finalists, seed=seed + 1
     )
     store.add(final.records)
-    order = sorted(final.samples, key=lambda n: -_priority(n))
+    order = sorted(final.samples, key=lambda n: (-_priority(n), n))
     winner = measure.fastest(final.samples, order)
     by_name = {contests.entrant_name(r): r for r in final.records}
-    return by_name.get(winner) if winner else None
+    best = by_name.get(winner) if winner else None
+    if best is not None and _suspicious(best, known):
+        return _confirmed(best, problem, device, budget, seed)
+    return best
+
+
+def _promising(first: contests.Result, problem: Problem, device: str) -> list[tuple[str, Any]]:
+    """The other configs of candidates within NEAR of the best, at most CONFIGS of each."""
+    times = {contests.candidate_name(r): (_quick(r), r.config) for r in first.records if r.ok}
+    if not times:
+        return []
+    limit = NEAR * min(t for t, _ in times.values())
+    found: list[tuple[str, Any]] = []
+    for candidate in explaining.of_problem(problem, device).candidates:
+        time_, tried = times.get(candidate.name, (float("inf"), {}))
+        if time_ > limit or candidate.implementation is None:
+            continue
+        every = candidate.implementation.configs(problem, candidate.device)
+        others = [c for c in every if dict(c) != dict(tried)]
+        found += [(candidate.name, c) for c in others[:CONFIGS]]
+    return found
+
+
+def _suspicious(winner: Record, first: contests.Result) -> bool:
+    """Whether the final shows the winner far faster than it was before, or beyond the bound."""
+    before = [_quick(r) for r in first.records if r.ok and _same(r, winner)]
+    return winner.status == "bound_violated" or (
+        bool(before) and _quick(winner) < 0.5 * min(before)
+    )
+
+
+def _confirmed(
+    winner: Record, problem: Problem, device: str, budget: float, seed: int
+) -> Record | None:
+    """The winner's time, measured once more on other values; the slower of the two counts."""
+    only = [(contests.candidate_name(winner), dict(winner.config))]
+    again = contests.contest(problem, device=device, budget=budget * 0.2, only=only, seed=seed + 2)
+    records.default_store().add(again.records)
+    found = [r for r in again.records if r.ok]
+    return max([winner, *found], key=_quick) if found else None
+
+
+def _quick(record: Record) -> float:
+    """Time as evidence counts it: the fastest sample [s]."""
+    return min(record.samples, default=float("inf"))
+
+
+def _same(one: Record, other: Record) -> bool:
+    return contests.entrant_name(one) == contests.entrant_name(other)
 
 
 def _finalists(first: contests.Result) -> list[tuple[str, dict[str, Any]]]:
     """(candidate, config) of the best few: of each candidate its best config, then the fastest."""
     best: dict[str, Record] = {}
-    for record in sorted((r for r in first.records if r.ok), key=lambda r: r.time):
+    for record in sorted((r for r in first.records if r.ok), key=_quick):
         best.setdefault(contests.candidate_name(record), record)
-    return [(name, dict(r.config)) for name, r in list(best.items())[:FINALISTS]]
+    limit = NEAR * _quick(next(iter(best.values()))) if best else 0.0
+    near = [(name, dict(r.config)) for name, r in best.items() if _quick(r) <= limit]
+    return near[:FINALISTS]
 
 
 def _priority(entrant: str) -> int:
     return registry.backend(entrant.partition("[")[0].partition(" ")[0]).priority
+
+
+def _doing(problem: Problem, done: TuneResult) -> str:
+    """What is tried next, and what the last problem ended with."""
+    last = next((t.record for t in reversed(done.tuned) if t.record), None)
+    best = f"{contests.candidate_name(last)} {time_text(last.time)} <- last; " if last else ""
+    return f"{best}{problem.op} {' '.join(map(str, problem.tensors[:2]))}"
 
 
 def _before(explained: explaining.Explanation) -> tuple[str, float]:
@@ -212,7 +282,14 @@ def tune_workloads(
 
 
 def tune_here(problem: Problem, device: str) -> None:
-    """policy="tune": measure a problem at first sight, inside the user's call."""
-    if current.get().backend is None:
-        tune_problem(problem, device=device, budget=1.0)
-        engine.refresh_evidence()
+    """policy="tune": measure a problem at first sight, inside the user's call.
+
+    Where the choice rests on an exact record already there is nothing to measure.
+    """
+    if current.get().backend is not None:
+        return
+    choice = explaining.of_problem(problem, device).choice
+    if choice is not None and choice.estimate and choice.estimate.basis == estimate.EXACT:
+        return
+    tune_problem(problem, device=device, budget=1.0)
+    engine.refresh_evidence()
