@@ -223,8 +223,9 @@ def _best(
 ) -> Roofs:
     rates, spread, method = {}, {}, {}
     for name, readings in (*compute.items(), *bandwidth.items()):
-        if readings:
-            who, samples = max(readings, key=lambda r: max(r[1]))
+        measured = [r for r in readings if r[1]]
+        if measured:
+            who, samples = max(measured, key=lambda r: max(r[1]))
             rates[name] = max(samples)
             spread[name], method[name] = relative_spread(tuple(samples)), who
     who, samples = min(latency, key=lambda r: median(r[1]), default=("", [0.0]))
