@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class CupyFamily:
     """Arrays of type `cupy.ndarray`, on CUDA or (where CuPy is built for it) ROCm devices."""
 
-    name = "cupy"
-    types = ("cupy.ndarray",)
+    name: str = "cupy"
+    types: tuple[str, ...] = ("cupy.ndarray",)
 
     def key(self, array: Any) -> Hashable:
         """Type, shape, strides and device: equal keys, equal spec."""

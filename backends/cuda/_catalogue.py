@@ -58,6 +58,7 @@ _HALVES = ("float16", "bfloat16")
 _FLOATS = ("float32", "float64", *_HALVES)
 _ROWS = (4096, 4096)
 _LINEAR = {"x": (2048, 4096), "w": (4096, 4096), "bias": (4096,), "residual": (2048, 4096)}
+_HEADS = (1, 32, 2048, 128)
 _TOKEN = {"x": (1, 4096), "w": (4096, 14336)}
 
 
@@ -127,11 +128,11 @@ TYPICAL: tuple[Typical, ...] = (
     _attention("decode d 128", ("float32", *_HALVES), 1, 8192, 128),
     _attention("masked d 128", _HALVES, 512, 512, 128, causal=False,
                mask={"mask": ((512, 512), "bool")}),
-    Typical("rope", "rows", _FLOATS, {"x": (1, 32, 2048, 128), "cos": (2048, 64), "sin": (2048, 64)},
-            [(1, 32, 2048, 128)], {"interleaved": False}),
+    Typical("rope", "rows", _FLOATS, {"x": _HEADS, "cos": (2048, 64), "sin": (2048, 64)}, [_HEADS],
+            {"interleaved": False}),
     Typical("rope", "interleaved", _HALVES,
-            {"x": (1, 32, 2048, 128), "cos": ((2048, 64), "float32"), "sin": ((2048, 64), "float32")},
-            [(1, 32, 2048, 128)], {"interleaved": True}),
+            {"x": _HEADS, "cos": ((2048, 64), "float32"), "sin": ((2048, 64), "float32")},
+            [_HEADS], {"interleaved": True}),
     *(Typical("gelu", kind, _FLOATS, {"x": _ROWS}, [_ROWS], {"approximate": kind})
       for kind in ("none", "tanh")),
     Typical("swiglu", "", _FLOATS, {"gate": _ROWS, "up": _ROWS}, [_ROWS]),

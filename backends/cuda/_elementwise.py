@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from portable import dtypes
-from portable.backend import Kernel
+from portable.backend import Config, Kernel
 from portable.backends.cuda._build import C_TYPES
 from portable.backends.cuda._plan import (
     THREADS,
-    Config,
     blocks,
     dense,
     vector,
@@ -41,7 +40,7 @@ def build(problem: Problem, runtime: Runtime, aligned: bool, function: int) -> K
     if total == 0:
         return lambda *arrays: runtime.empty(result.shape, result.dtype)
     vec = vector(problem.dtype, aligned=aligned)
-    macros = {"T": C_TYPES[problem.dtype], "FUNCTION": function, "VEC": vec}
+    macros: dict[str, int | str] = {"T": C_TYPES[problem.dtype], "FUNCTION": function, "VEC": vec}
     launch = runtime.kernel("_elementwise.cu", "elementwise", macros, THREADS)
     steps = [dense(runtime, spec) for spec in problem.tensors]
     grid = (blocks(-(-total // vec)), 1, 1)

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from portable import dtypes
+from portable.backend import Config
 from portable.backends.cuda._build import C_TYPES
-from portable.backends.cuda._plan import THREADS, Config, blocks, merged, strides
+from portable.backends.cuda._plan import THREADS, blocks, merged, strides
 from portable.backends.cuda._runtime import Launch, Pointer, Runtime
 from portable.backends.cuda._targets import Target
 from portable.op import TensorSpec
@@ -163,8 +164,8 @@ def configs(product: Product, target: Target) -> list[dict[str, int | str | bool
                 {"kind": kind, **t, "split": _mma_split(t, batch, m, n, k, target)} for t in tiles
             ]
         else:
-            tiles = SIMT_TILES[1:] if dtypes.itemsize(product.dtype) == 8 else SIMT_TILES
-            order = sorted(tiles, key=lambda t: _tile_cost(t, batch, m, n, k, target))
+            allowed = SIMT_TILES[1:] if dtypes.itemsize(product.dtype) == 8 else SIMT_TILES
+            order = sorted(allowed, key=lambda t: _tile_cost(t, batch, m, n, k, target))
             found += [{"kind": kind, **t} for t in order]
     return found
 
@@ -178,7 +179,7 @@ def _tile_cost(
     waves = -(-count // target.parallel)
     # Bytes a tile reads per product fall with 1/bm + 1/bn: below the ridge for small tiles.
     slow = 1.0 + 24.0 * (1.0 / bm + 1.0 / bn)
-    return waves * bm * bn * slow, MMA_TILES.index(tile) if tile in MMA_TILES else 0  # type: ignore[return-value]
+    return waves * bm * bn * slow, MMA_TILES.index(tile) if tile in MMA_TILES else 0
 
 
 def _mma_split(tile: Config, batch: int, m: int, n: int, k: int, target: Target) -> int:

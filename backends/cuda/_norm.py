@@ -6,17 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from portable import dtypes
-from portable.backend import Kernel
+from portable.backend import Config, Kernel
 from portable.backends.cuda import _rows
 from portable.backends.cuda._build import C_TYPES
-from portable.backends.cuda._plan import (
-    Config,
-    dense,
-    target,
-    vector,
-    why_not_dtype,
-    why_not_layout,
-)
+from portable.backends.cuda._plan import Step, dense, target, vector, why_not_dtype, why_not_layout
 from portable.backends.cuda._runtime import Runtime
 from portable.device import Device
 from portable.op import Problem
@@ -52,17 +45,18 @@ def build(
         if other.stride != seen.stride or other.spec != problem["residual"]:
             seen = _rows.rows(problem["x"].dense())
     vec = vector(problem.dtype, seen.length, seen.stride, aligned=aligned)
-    macros = {
+    macros: dict[str, int | str] = {
         "T": C_TYPES[problem.dtype],
         "KIND": kind,
         "WEIGHT": int("weight" in problem.operands),
         "BIAS": int("bias" in problem.operands),
-    } | _rows.macros(seen.length, problem.dtype, config, vec)
+    }
+    macros |= _rows.macros(seen.length, problem.dtype, config, vec)
     group, rows = int(config["group"]), int(config["rows"])
     launch = runtime.kernel("_norm.cu", "norm_rows", macros, group * rows)
     grid = (-(-seen.count // rows), 1, 1)
     strided = seen.spec == problem["x"]
-    steps = [
+    steps: list[Step] = [
         (lambda array: array) if strided and name in ("x", "residual") else dense(runtime, spec)
         for name, spec in zip(problem.operands, problem.tensors, strict=True)
     ]

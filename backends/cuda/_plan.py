@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from portable import dtypes
-from portable.backend import Kernel
+from portable.backend import Config, Kernel
 from portable.backends.cuda import _runtime, _targets
 from portable.backends.cuda._runtime import Launch, Runtime
 from portable.device import Device
 from portable.op import Problem, TensorSpec, contiguous_strides
 
-Config = Mapping[str, int | str | bool]
 Step = Callable[[Any], Any]
 
 MAX_AXES = 6
@@ -139,13 +138,13 @@ def copier(runtime: Runtime, spec: TensorSpec) -> Callable[[Any, Any], None]:
     if spec.size == 0:
         return lambda out, array: None
     shape, (steps,) = merged(spec.shape, [strides(spec)])
-    macros = {"T": _UNSIGNED[spec.itemsize]}
+    macros: dict[str, int | str] = {"T": _UNSIGNED[spec.itemsize]}
     if 2 <= len(shape) <= 3 and steps[-2] == 1 and min(shape[-2:]) >= 8:
         rows, cols = shape[-2:]
         batch, step = (shape[0], steps[0]) if len(shape) == 3 else (1, 0)
         launch = runtime.kernel("transpose.cu", "copy_transposed", macros, THREADS)
         grid = (-(-rows // 32) * -(-cols // 32), min(batch, 65535), 1)
-        args = (rows, cols, steps[-1], batch, step)
+        args: tuple[int, ...] = (rows, cols, steps[-1], batch, step)
     else:
         lead = MAX_AXES - len(shape)
         launch = runtime.kernel("transpose.cu", "copy_strided", macros, THREADS)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from portable import dtypes
-from portable.backends.cuda._plan import Config, merged, strides
+from portable.backend import Config
+from portable.backends.cuda._plan import merged, strides
 from portable.backends.cuda._targets import Target
 from portable.op import TensorSpec
 

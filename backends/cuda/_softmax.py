@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from portable import dtypes
-from portable.backend import Kernel
+from portable.backend import Config, Kernel
 from portable.backends.cuda import _rows
 from portable.backends.cuda._build import C_TYPES
 from portable.backends.cuda._plan import (
     THREADS,
-    Config,
     blocks,
     dense,
     rows_of,
@@ -45,7 +44,7 @@ def build(
     result = problem.results[0]
     if result.size == 0:
         return lambda x: runtime.empty(result.shape, result.dtype)
-    macros = {"T": C_TYPES[problem.dtype], "LOG": int(log)}
+    macros: dict[str, int | str] = {"T": C_TYPES[problem.dtype], "LOG": int(log)}
     axis = int(problem.param("axis"))
     outer, length, inner = rows_of(problem.tensors[0].shape, axis)
     if inner == 1 and config:

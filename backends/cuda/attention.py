@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from portable import dtypes
-from portable.backend import Kernel
+from portable.backend import Config, Kernel
 from portable.backends.cuda._build import C_TYPES
 from portable.backends.cuda._plan import (
     THREADS,
-    Config,
     Step,
     blocks,
     compile_with,
@@ -85,7 +84,7 @@ def build(problem: Problem, config: Config, runtime: Runtime, aligned: bool) -> 
     sizes = (batch, float(problem.param("scale")), *_sizes(problem, specs))
     accumulator = dtypes.accumulator(problem.dtype)
     if splits > 1:
-        combine_macros = {"T": C_TYPES[problem.dtype], "BASE2": int(matrix)}
+        combine_macros: dict[str, int | str] = {"T": C_TYPES[problem.dtype], "BASE2": int(matrix)}
         combine = runtime.kernel(
             "_attention_combine.cu", "attention_combine", combine_macros, THREADS
         )

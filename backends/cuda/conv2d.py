@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from portable import dtypes
-from portable.backend import Kernel
+from portable.backend import Config, Kernel
 from portable.backends.cuda import _gemm
 from portable.backends.cuda._build import C_TYPES
 from portable.backends.cuda._plan import (
     THREADS,
-    Config,
     blocks,
     compile_with,
     dense,
@@ -77,9 +76,8 @@ def build(problem: Problem, config: Config, runtime: Runtime, aligned: bool) -> 
     x, w = problem["x"], problem["w"]
     taps = w.shape[1] * w.shape[2] * w.shape[3]
     matrix = config["kind"] == "mma"
-    macros = {"T": C_TYPES[problem.dtype], "BIAS": int("bias" in problem.operands)} | {
-        name.upper(): int(value) for name, value in config.items() if name != "kind"
-    }
+    macros = _macros(problem)
+    macros |= {name.upper(): int(value) for name, value in config.items() if name != "kind"}
     if matrix:
         macros["VW"] = int(aligned and taps % 8 == 0)
         block = 32 * int(config["warps_m"]) * int(config["warps_n"])
@@ -103,7 +101,11 @@ def build(problem: Problem, config: Config, runtime: Runtime, aligned: bool) -> 
     return kernel
 
 
-def _candidates(problem: Problem, built_for: Target) -> list[Config]:
+def _macros(problem: Problem) -> dict[str, int | str]:
+    return {"T": C_TYPES[problem.dtype], "BIAS": int("bias" in problem.operands)}
+
+
+def _candidates(problem: Problem, built_for: Target) -> Sequence[Config]:
     w, result = problem["w"], problem.results[0]
     found: list[dict[str, int | str | bool]] = []
     least = {"float16": 75, "bfloat16": 80}.get(problem.dtype, 1000)
@@ -157,7 +159,7 @@ def _product(problem: Problem) -> _gemm.Product:
 
 def _build_winograd(problem: Problem, config: Config, runtime: Runtime, aligned: bool) -> Kernel:
     result, x, w = problem.results[0], problem["x"], problem["w"]
-    macros = {"T": C_TYPES[problem.dtype], "BIAS": int("bias" in problem.operands)}
+    macros = _macros(problem)
     names = ("winograd_filter", "winograd_input", "winograd_output")
     filter_, input_, output = (
         runtime.kernel("_winograd.cu", name, macros, THREADS) for name in names

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from portable import dtypes
-from portable.backend import Kernel
+from portable.backend import Config, Kernel
 from portable.backends.cuda import _rows
 from portable.backends.cuda._build import C_TYPES
 from portable.backends.cuda._plan import (
-    Config,
     compile_with,
     dense,
     target,
@@ -49,7 +48,7 @@ def build(problem: Problem, config: Config, runtime: Runtime, aligned: bool) -> 
     ignored = problem.param("ignore_index")
     vec = vector(logits.dtype, seen.length, seen.stride, aligned=aligned)
     group, rows = int(config["group"]), int(config["rows"])
-    macros = {
+    macros: dict[str, int | str] = {
         "T": C_TYPES[logits.dtype], "I": C_TYPES[targets.dtype], "IGNORE": int(ignored is not None),
         "REDUCE": reduction,
     }  # fmt: skip

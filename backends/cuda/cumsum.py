@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from portable import dtypes
-from portable.backend import Kernel
+from portable.backend import Config, Kernel
 from portable.backends.cuda._build import C_TYPES
 from portable.backends.cuda._plan import (
     THREADS,
-    Config,
     blocks,
     compile_with,
     dense,
@@ -50,7 +49,7 @@ def build(problem: Problem, config: Config, runtime: Runtime, aligned: bool) -> 
     outer, length, inner = rows_of(result.shape, int(problem.param("axis")))
     dtype = problem.dtype
     sums = dtypes.accumulator(dtype) if dtypes.is_float(dtype) else "int64"
-    macros = {"T": C_TYPES[dtype], "A": C_TYPES[sums]}
+    macros: dict[str, int | str] = {"T": C_TYPES[dtype], "A": C_TYPES[sums]}
     pack = dense(runtime, problem.tensors[0])
     if inner > 1:
         columns = outer * inner

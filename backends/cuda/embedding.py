@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from portable.backend import Kernel
+from portable.backend import Config, Kernel
 from portable.backends.cuda._build import C_TYPES
 from portable.backends.cuda._plan import (
     THREADS,
-    Config,
     blocks,
     compile_with,
     dense,
@@ -51,7 +50,11 @@ def build(problem: Problem, config: Config, runtime: Runtime, aligned: bool) -> 
     row_step, col_step = strides(table)
     n, d = table.shape
     vec = vector(table.dtype, d, row_step, aligned=aligned and col_step == 1)
-    macros = {"T": _UNSIGNED[table.itemsize], "I": C_TYPES[indices.dtype], "VEC": vec}
+    macros: dict[str, int | str] = {
+        "T": _UNSIGNED[table.itemsize],
+        "I": C_TYPES[indices.dtype],
+        "VEC": vec,
+    }
     launch = runtime.kernel("embedding.cu", "gather_rows", macros, THREADS)
     pack = dense(runtime, indices)
     total = result.size // vec

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from portable import dtypes
-from portable.backend import Kernel
+from portable.backend import Config, Kernel
 from portable.backends.cuda import _gemm
 from portable.backends.cuda._plan import (
-    Config,
     compile_with,
     dense,
     merged,

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from portable.backend import Kernel
+from portable.backend import Config, Kernel
 from portable.backends.cuda import _gemm
 from portable.backends.cuda._build import C_TYPES
 from portable.backends.cuda._plan import (
     THREADS,
-    Config,
     compile_with,
     dense,
     strides,
@@ -102,7 +101,7 @@ def build(problem: Problem, config: Config, runtime: Runtime, aligned: bool) -> 
 
 def _build_simt(problem: Problem, runtime: Runtime) -> Kernel:
     result, a, b = problem.results[0], problem["a"], problem["b"]
-    macros = {
+    macros: dict[str, int | str] = {
         "INT8": int(problem.dtype == "int8"),
         "T": C_TYPES[problem.dtype],
         "R": C_TYPES[result.dtype],

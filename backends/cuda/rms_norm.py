@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from portable.backend import Kernel
+from portable.backend import Config, Kernel
 from portable.backends.cuda import _norm
 from portable.backends.cuda._norm import configs, why_not
-from portable.backends.cuda._plan import Config, compile_with
+from portable.backends.cuda._plan import compile_with
 from portable.backends.cuda._runtime import Runtime
 from portable.device import Device
 from portable.op import Problem

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from portable import dtypes
-from portable.backend import Kernel
+from portable.backend import Config, Kernel
 from portable.backends.cuda._build import C_TYPES
 from portable.backends.cuda._plan import (
     THREADS,
-    Config,
     Step,
     blocks,
     compile_with,
@@ -65,7 +64,7 @@ def build(problem: Problem, config: Config, runtime: Runtime, aligned: bool) -> 
     lead = [step for walk in walks for step in [0] * missing + walk]
     interleaved = bool(problem.param("interleaved"))
     pairs = _pairs(problem, half, lead, aligned, interleaved)
-    macros = {
+    macros: dict[str, int | str] = {
         "T": C_TYPES[problem.dtype],
         "C": C_TYPES[specs[1].dtype],
         "INTERLEAVED": int(interleaved),

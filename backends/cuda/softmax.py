@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from portable.backend import Kernel
+from portable.backend import Config, Kernel
 from portable.backends.cuda import _softmax
-from portable.backends.cuda._plan import Config, compile_with
+from portable.backends.cuda._plan import compile_with
 from portable.backends.cuda._runtime import Runtime
 from portable.backends.cuda._softmax import configs, why_not
 from portable.device import Device

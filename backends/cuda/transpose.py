@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from portable import dtypes
-from portable.backend import Kernel
+from portable.backend import Config, Kernel
 from portable.backends.cuda._plan import (
     MAX_AXES,
-    Config,
     compile_with,
     copier,
     merged,

@@ -1,4 +1,4 @@
-"""Runs the plans of backends/cuda on NumPy arrays: the same sources, built with g++ by emulate.h."""
+"""Runs the plans of backends/cuda on NumPy arrays: the same sources, built with emulate.h."""
 
 from __future__ import annotations
 
