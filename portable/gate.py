@@ -21,6 +21,10 @@ CASES = 3
 """Core cases run per verdict: enough to see a wrong axis, tail or stride, in milliseconds."""
 
 
+SELF_CHECK_BYTES = 8 << 20
+"""Where no case concerns the subject, a problem that moves fewer bytes is checked itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What is checked: one implementation with one config on one device."""
@@ -48,7 +52,7 @@ def _run(op: Op, problem: Problem, subject: Subject, native: str) -> list[str]:
         arrays = cases.arrays(op, case, problem.dtype, seed=checked)
         small = cases.problem_of(op, arrays, case)
         small = replace(small, precision=problem.precision)
-        if subject.implementation.why_not(small, subject.device):
+        if not _concerns(small, subject):
             continue
         wrong = run_and_check(op, small, arrays, subject, native)
         if wrong:
@@ -56,7 +60,23 @@ def _run(op: Op, problem: Problem, subject: Subject, native: str) -> list[str]:
         checked += 1
         if checked == CASES:
             break
+    if checked == 0 and op.cost(problem).bytes < SELF_CHECK_BYTES:
+        return run_and_check(op, problem, cases.problem_arrays(problem), subject, native)
     return []
+
+
+def _concerns(small: Problem, subject: Subject) -> bool:
+    """Whether the subject takes the case, with a config of the same kind: sizes may differ, but
+    what is named (a kernel, a layout) is only meant for the problems it is offered for."""
+    implementation, device = subject.implementation, subject.device
+    if implementation.why_not(small, device):
+        return False
+    offered = implementation.configs(small, device) or [{}]
+    return any(_kind(config) == _kind(subject.config) for config in offered)
+
+
+def _kind(config: Config) -> dict[str, object]:
+    return {k: v for k, v in config.items() if isinstance(v, str | bool)}
 
 
 def run_and_check(
@@ -85,14 +105,16 @@ def run_on_host(
 
 
 def _like(op: Op, problem: Problem) -> list[Case]:
-    """Core cases with the problem's operands, given its layout classes, the likest first."""
+    """Core and full cases, given the problem's layout classes: core first, then the likest."""
+    from portable import cases
+
     layouts = {
         name: "sliced" if spec.layout == "strided" else spec.layout
         for name, spec in zip(problem.operands, problem.tensors, strict=True)
     }
     found = []
     for case in op.cases():
-        if case.level != "core" or (case.dtypes and problem.dtype not in case.dtypes):
+        if case.level == "hostile" or problem.dtype not in cases.dtypes_of(op, case):
             continue
         if any(o.size == 0 for o in map(_shape_only, case.operands.values())):
             continue
@@ -103,9 +125,10 @@ def _like(op: Op, problem: Problem) -> list[Case]:
         found.append(replace(case, operands=operands))
     wanted = dict(problem.params)
 
-    def unlikeness(case: Case) -> int:
+    def unlikeness(case: Case) -> tuple[bool, int]:
         params = sum(1 for k, v in case.params.items() if wanted.get(k) != v)
-        return params + 4 * len(set(case.operands) ^ set(problem.operands))
+        operands = len(set(case.operands) ^ set(problem.operands))
+        return case.level != "core", params + 4 * operands
 
     return sorted(found, key=unlikeness)
 

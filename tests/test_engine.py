@@ -317,3 +317,23 @@ def test_set_aside_is_forgotten_by_heal(backend, ab):
 def test_a_parameter_of_the_wrong_kind_is_named(axis):
     with pytest.raises((ValueError, TypeError), match="axis"):
         portable.softmax(np.ones((2, 3), np.float32), axis=axis)
+
+
+def test_the_gate_uses_a_config_only_where_it_is_offered(backend):
+    """A kernel that is meant for vectors is judged by vectors, not by squares."""
+
+    class ByShape(Fake):
+        def configs(self, problem, device):
+            vector = problem.tensors[0].ndim == 1
+            return [{"kind": "vector" if vector else "square"}]
+
+        def compile(self, problem, device, config):
+            if (problem.tensors[0].ndim == 1) != (config["kind"] == "vector"):
+                return lambda a, b: np.zeros(problem.results[0].shape, a.dtype)
+            return super().compile(problem, device, config)
+
+    backend(FakeBackend("shaped", {"matmul": ByShape(right_matmul)}))
+    v, m = np.ones(7, np.float32), np.ones((7, 5), np.float32)
+    with portable.using(backend="shaped"):
+        np.testing.assert_array_equal(portable.matmul(v, m), np.full(5, 7, np.float32))
+        np.testing.assert_array_equal(portable.matmul(m.T, m), m.T @ m)
