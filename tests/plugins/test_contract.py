@@ -86,15 +86,17 @@ def test_a_broken_plugin_breaks_nobody_else(site):
     assert isinstance(error.value.__cause__, ModuleNotFoundError)
 
 
-def test_doctor_shows_a_broken_plugin(site):
+def test_doctor_shows_a_broken_plugin(site, monkeypatch):
+    from rich.console import Console
     from typer.testing import CliRunner
 
     from portable import cli
 
+    monkeypatch.setattr(cli, "console", Console(width=300, highlight=False))
     site.package("portable_broken", __init__="raise ValueError('no licence found')\n")
     with pytest.warns(RuntimeWarning, match="no licence found"):
         site.distribution("portable-broken", broken="portable_broken:backend")
-    shown = CliRunner(env={"COLUMNS": "200"}).invoke(cli.app, ["doctor"])
+    shown = CliRunner().invoke(cli.app, ["doctor"])
     assert shown.exit_code == 0, shown.output
     assert "ValueError: no licence found" in shown.output
 
