@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from portable import arrays, engine, evidence, machine, measure, registry, selector
+from portable import arrays, engine, estimate, evidence, machine, measure, registry, selector
 from portable import stages as staging
 from portable._about import VERSION
 from portable.backend import ArrayFamily, Config, Kernel, trait
@@ -94,7 +94,8 @@ def contest(
         configs: how many configs of each candidate, the one expected to be best first; None: all.
         only: just these (candidate, config) pairs, whatever is expected of them.
         cache: "cold" or "warm"; None: cold, but warm for problems under 64 KiB.
-        slowest: candidates expected to take this many times the best expected time are left out.
+        slowest: candidates expected to take this many times the best expected time are left out,
+            unless nobody ever measured them on the op and dtype.
         stages: also time conversions, kernel and launch apart (`portable.stages`), for reports.
         seed: of values and order.
         settings: wishes to honour; those of the caller by default.
@@ -208,7 +209,7 @@ def _wanted(
     for candidate in eligible:
         if backends is not None and not {candidate.name, candidate.backend} & set(backends):
             continue
-        if _expected(candidate) > limit:
+        if _expected(candidate) > limit and not _a_guess(candidate):
             ratio = slowest * _expected(candidate) / limit
             result.skipped[candidate.name] = f"expected {ratio:.0f} times slower than the best"
             continue
@@ -260,6 +261,12 @@ def candidate_name(record: Record) -> str:
 def _expected(candidate: Candidate) -> float:
     assert candidate.estimate is not None
     return candidate.estimate.time
+
+
+def _a_guess(candidate: Candidate) -> bool:
+    """Whether nothing was ever measured of it on this op and dtype."""
+    assert candidate.estimate is not None
+    return candidate.estimate.basis in (estimate.ROOFLINE, estimate.EFFICIENCY)
 
 
 def _configs(candidate: Candidate, problem: Problem) -> Sequence[Config]:

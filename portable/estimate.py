@@ -30,13 +30,16 @@ known one."""
 OTHER_DTYPE = 1.0
 """log2 of the extra slowdown assumed for a dtype that only other dtypes' records speak of."""
 
+WORST_ERROR = 2.0
+"""log2 of the error of a guess without evidence; no evidence is worse than none."""
+
 NEAR = 0.02
 """Squared distance at which a point's weight stops growing: a tenth of a factor of two."""
 
 PRIOR_WEIGHT = 1.0 / (NEAR + 1.5**2) ** 2
 """Weight of the common offset against local records: that of a record 1.5 factors of two away."""
 
-GAP_ERROR = 0.15
+GAP_ERROR = 0.45
 """log2 of error that each factor of two of distance to the nearest point adds; from leaving one
 record out (`python -m bench.leave_one_out`)."""
 
@@ -254,13 +257,18 @@ def estimate(
         basis = NEIGHBOUR if nearest.distance == 0 else KIN
         count = len(surface.local) + len(surface.kin)
         evidence = f"{count} measurements, nearest {nearest.problem} ({nearest.source})"
-        return Estimate(model_time * 2.0**value, 2.0**error - 1.0, basis, evidence)
+        return Estimate(model_time * 2.0**value, _factor(error), basis, evidence)
     if others:
         value, error, nearest = others.at(problem)
         evidence = f"no {problem.dtype} measured; like {nearest.problem} ({nearest.source})"
         time = model_time * 2.0 ** (value + OTHER_DTYPE)
-        return Estimate(time, 2.0 ** math.hypot(error, OTHER_DTYPE) - 1.0, EFFICIENCY, evidence)
+        return Estimate(time, _factor(math.hypot(error, OTHER_DTYPE)), EFFICIENCY, evidence)
     return Estimate(
-        model_time * 2.0**UNMEASURED_SLOWDOWN, 3.0, ROOFLINE,
+        model_time * 2.0**UNMEASURED_SLOWDOWN, _factor(WORST_ERROR), ROOFLINE,
         "never measured: assumed at a tenth of the roof",
     )  # fmt: skip
+
+
+def _factor(error: float) -> float:
+    """An error in log2 as a relative one."""
+    return math.exp2(min(error, WORST_ERROR)) - 1.0

@@ -1,0 +1,125 @@
+"""Tuning: the better config wins, interruption keeps, policy="tune" measures once, seeds repeat."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import portable
+from portable import cases, engine, records, registry, tuning
+from tests.fakes import Fake, FakeBackend, right_matmul
+
+
+@pytest.fixture(autouse=True)
+def _fresh(own_store):
+    """Records of one test must not choose for another."""
+
+
+class Configured(Fake):
+    """Takes as long as its config says."""
+
+    def compile(self, problem, device, config):
+        kernel = super().compile(problem, device, config)
+
+        def slow(*arrays):
+            end = time.perf_counter() + config.get("wait", 0.0)
+            while time.perf_counter() < end:
+                pass
+            return kernel(*arrays)
+
+        return slow
+
+
+def problem(m=24, k=24, n=24):
+    return cases.problem_of_shapes(registry.op("matmul"), ((m, k), (k, n)), "float32", {})
+
+
+def _only(backend, monkeypatch, *backends):
+    """Just these backends compete."""
+    for one in backends:
+        backend(one)
+    names = {b.name for b in backends}
+    real = registry.registered()
+    monkeypatch.setattr(
+        registry, "registered", lambda: {n: e for n, e in real.items() if n in {*names, "numpy"}}
+    )
+
+
+def test_the_best_config_is_found_and_chosen(backend, monkeypatch):
+    waits = ({"wait": 2e-3}, {"wait": 1.2e-3}, {"wait": 6e-4})
+    _only(
+        backend,
+        monkeypatch,
+        FakeBackend("tiled", {"matmul": Configured(right_matmul, configs=waits)}),
+    )
+    from portable import selector
+
+    found = portable.explain("matmul", np.ones((24, 24), np.float32), np.ones((24, 24), np.float32))
+    numpy = next(c for c in found.candidates if c.name == "numpy")
+    selector.set_aside(numpy, found.problem, "not in this test")
+    best = tuning.tune_problem(problem(), budget=0.6)
+    engine.refresh_evidence()
+    assert dict(best.config) == {"wait": 6e-4}
+    choice = portable.explain(
+        "matmul", np.ones((24, 24), np.float32), np.ones((24, 24), np.float32)
+    ).choice
+    selector.heal()
+    assert (choice.name, dict(choice.config)) == ("tiled", {"wait": 6e-4})
+
+
+def test_an_interruption_keeps_what_was_learned(backend, monkeypatch):
+    _only(backend, monkeypatch, FakeBackend("plain", {"matmul": Fake(right_matmul)}))
+    asked = []
+
+    def interrupt(done, total, what):
+        asked.append(what)
+        if done == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tuning.tune([problem(16), problem(32), problem(48)], budget=3.0, progress=interrupt)
+    kept = {r.problem for r in records.default_store().records(op="matmul") if r.ok}
+    assert len(kept) == 1
+    assert "last" in asked[1]  # the best so far is shown
+
+
+def test_policy_tune_measures_at_first_sight_only(backend, monkeypatch):
+    _only(backend, monkeypatch, FakeBackend("plain", {"matmul": Fake(right_matmul)}))
+    a = np.ones((24, 24), np.float32)
+    tuned = []
+    real = tuning.tune_problem
+    monkeypatch.setattr(
+        tuning, "tune_problem", lambda *args, **kw: tuned.append(1) or real(*args, **kw)
+    )
+    with portable.using(policy="tune"):
+        for _ in range(3):
+            np.testing.assert_allclose(portable.matmul(a, a), a @ a)
+        engine.refresh()  # plans are forgotten, records are not
+        portable.matmul(a, a)
+    assert tuned == [1]
+    assert portable.explain("matmul", a, a).basis == "exact record"
+
+
+def test_failures_become_records(backend, monkeypatch):
+    def broken(problem, a, b):
+        raise RuntimeError("driver lost")
+
+    _only(backend, monkeypatch, FakeBackend("broken", {"matmul": Fake(broken)}))
+    tuning.tune_problem(problem(), budget=0.3)
+    failed = [r for r in records.default_store().records(op="matmul") if r.backend == "broken"]
+    assert failed
+    assert all(not r.ok and "driver lost" in r.reason for r in failed)
+
+
+def test_frozen_choices_are_what_was_tuned(backend, monkeypatch, tmp_path):
+    _only(backend, monkeypatch, FakeBackend("plain", {"matmul": Fake(right_matmul)}))
+    done = tuning.tune([problem(24)], budget=0.5)
+    path = str(tmp_path / "choices.json")
+    assert done.freeze(path) == 1
+    a = np.ones((24, 24), np.float32)
+    with portable.using(choices=path):
+        found = portable.explain("matmul", a, a)
+    assert found.basis == "frozen choice"
+    assert found.choice.name == done.rows()[0][1]
