@@ -49,7 +49,9 @@ def scan_kernel(
             result = tl.cumsum(value, axis=1) + running[:, None]
             yp = y + row_offset(row, inner, y0, y1)[:, None]
             tl.store(yp + at * yn, narrow(result, y.dtype.element_ty), mask=live)
-            running += tl.sum(value, axis=1)
+            # the last column, picked: adding tl.sum(value) here breaks Triton 3.6's compiler
+            last = (tl.arange(0, BLOCK_N) == BLOCK_N - 1)[None, :]
+            running = tl.sum(tl.where(last, result, 0), axis=1).to(ACC)
     if SUMS:
         tl.store(y + row * PARTS + part, running, mask=row < rows)
 
