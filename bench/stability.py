@@ -64,6 +64,9 @@ def report(chosen: dict, times: dict) -> None:
     rates = {True: [], False: []}
     for problem, counts in chosen.items():
         ranked = sorted((median(v), n) for n, v in times[problem].items())
+        if not ranked:
+            print(f"nobody could run it: {problem}")
+            continue
         (first, one), (second, two) = ranked[0], ranked[1] if len(ranked) > 1 else ranked[0]
         gap = second / first - 1
         spread = max(noise(times[problem][one]), noise(times[problem][two]))
