@@ -26,6 +26,7 @@ class Typical:
         operands: shape, or (shape, dtype), by name.
         params: complete parameters.
         results: shape, or (shape, dtype).
+        precision: as in a problem.
     """
 
     op: str
@@ -34,6 +35,7 @@ class Typical:
     operands: Mapping[str, Any]
     results: Sequence[Any]
     params: Mapping[str, Any] = field(default_factory=dict)
+    precision: str = "highest"
 
     def problem(self, dtype: str) -> Problem:
         """The problem for one dtype."""
@@ -45,6 +47,7 @@ class Typical:
             tuple(_spec(self.operands[name], dtype) for name in names),
             tuple(sorted(self.params.items())),
             tuple(_spec(result, dtype) for result in self.results),
+            self.precision,
         )
 
 
@@ -102,6 +105,8 @@ def _reduction(op: str, dtype: str = "") -> Iterator[Typical]:
 TYPICAL: tuple[Typical, ...] = (
     Typical("matmul", "square", (*_FLOATS, "int32"),
             {"a": (4096, 4096), "b": (4096, 4096)}, [(4096, 4096)]),
+    Typical("matmul", "square, tf32 allowed", ("float32",),
+            {"a": (4096, 4096), "b": (4096, 4096)}, [(4096, 4096)], precision="high"),
     Typical("matmul", "one row", _FLOATS, {"a": (1, 4096), "b": (4096, 4096)}, [(1, 4096)]),
     Typical("matmul", "eight rows", _HALVES, {"a": (8, 4096), "b": (4096, 4096)}, [(8, 4096)]),
     Typical("matmul", "64 rows", _HALVES, {"a": (64, 4096), "b": (4096, 4096)}, [(64, 4096)]),

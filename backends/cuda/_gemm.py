@@ -76,6 +76,7 @@ class Product:
         a, b: where the matrices lie.
         batch: extents of the batch axes.
         activation, bias, residual: the epilogue.
+        tf32: float32 may be rounded to tf32.
     """
 
     dtype: str
@@ -85,6 +86,7 @@ class Product:
     activation: str | None = None
     bias: bool = False
     residual: bool = False
+    tf32: bool = False
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -112,6 +114,9 @@ def kinds(product: Product, target: Target) -> list[str]:
         found.append("gemv")
     if _matrix_unit(product.dtype, target) and None not in (product.a.adjacent, product.b.adjacent):
         found.append("mma")
+    wide = product.dtype == "float64" or (product.dtype == "float32" and product.tf32)
+    if wide and target.capability >= 80:
+        found.append("wide")
     return [*found, "simt"]
 
 
@@ -134,6 +139,10 @@ MMA_TILES = (
     {"bm": 16, "bn": 64, "bk": 64, "warps_m": 1, "warps_n": 4, "stages": 4},
     {"bm": 128, "bn": 256, "bk": 32, "warps_m": 2, "warps_n": 4, "stages": 3},
     {"bm": 128, "bn": 128, "bk": 64, "warps_m": 2, "warps_n": 2, "stages": 3},
+)
+WIDE_TILES = (
+    {"bm": 64, "bn": 64, "bk": 16, "warps_m": 2, "warps_n": 2},
+    {"bm": 128, "bn": 64, "bk": 16, "warps_m": 4, "warps_n": 2},
 )
 SIMT_TILES = (
     {"bm": 128, "bn": 128, "bk": 8, "tm": 8, "tn": 8},
@@ -163,6 +172,11 @@ def configs(product: Product, target: Target) -> list[dict[str, int | str | bool
             found += [
                 {"kind": kind, **t, "split": _mma_split(t, batch, m, n, k, target)} for t in tiles
             ]
+        elif kind == "wide":
+            # The larger tile of doubles exceeds the 48 KiB that need not be asked for.
+            tiles_of = WIDE_TILES[:1] if product.dtype == "float64" else WIDE_TILES
+            order = sorted(tiles_of, key=lambda t: _tile_cost(t, batch, m, n, k, target))
+            found += [{"kind": kind, **t} for t in order]
         else:
             allowed = SIMT_TILES[1:] if dtypes.itemsize(product.dtype) == 8 else SIMT_TILES
             order = sorted(allowed, key=lambda t: _tile_cost(t, batch, m, n, k, target))
@@ -280,13 +294,16 @@ def _build_mma(product: Product, config: Config, runtime: Runtime, aligned: bool
 def _build_simt(product: Product, config: Config, runtime: Runtime, aligned: bool) -> Multiply:
     _, m, n, k = product.sizes
     item = dtypes.itemsize(product.dtype)
+    wide, bm, bn = config["kind"] == "wide", int(config["bm"]), int(config["bn"])
+    names = ("warps_m", "warps_n") if wide else ("tm", "tn")
+    each = [int(config[name]) for name in names]
+    block = 32 * each[0] * each[1] if wide else bm * bn // (each[0] * each[1])
     macros = _macros(product) | {
-        name.upper(): int(config[name]) for name in ("bm", "bn", "bk", "tm", "tn")
+        name.upper(): int(config[name]) for name in ("bm", "bn", "bk", *names)
     }
     macros |= {"A_K": int(product.a.adjacent == 1), "B_N": int(product.b.adjacent == 1)}
-    bm, bn = int(config["bm"]), int(config["bn"])
-    block = bm * bn // (int(config["tm"]) * int(config["tn"]))
-    launch = runtime.kernel("_gemm_simt.cu", "gemm_simt", macros, block)
+    name = "gemm_wide" if wide else "gemm_simt"
+    launch = runtime.kernel(f"_{name}.cu", name, macros, block)
     inner, ia, ib, places = _batches(product)
     matrices = math.prod(inner)
     grid = (-(-m // bm) * -(-n // bn), 1, min(matrices, 65535))
@@ -331,4 +348,4 @@ def _build_gemv(product: Product, config: Config, runtime: Runtime, aligned: boo
     return multiply
 
 
-_BUILDERS = {"mma": _build_mma, "simt": _build_simt, "gemv": _build_gemv}
+_BUILDERS = {"mma": _build_mma, "wide": _build_simt, "simt": _build_simt, "gemv": _build_gemv}

@@ -10,10 +10,14 @@ DEVICE u32 pack_bits(u16 low, u16 high) { return (u32)low | (u32)high << 16; }
 
 #if defined(PORTABLE_EMULATE)
 DEVICE float exp2_fast(float x) { return exp2f(x); }
+#if ARCH >= 800
 DEVICE void mma(float *d, const u32 *a, const u32 *b, f16) { emulate::mma_f16(d, a, b); }
-DEVICE void mma(float *d, const u32 *a, const u32 *b, bf16) { emulate::mma_bf16(d, a, b); }
 DEVICE void mma(int *d, const u32 *a, const u32 *b, i8) { emulate::mma_s8(d, a, b); }
-DEVICE void mma(float *d, const u32 *a, const u32 *b, f8e4m3) { emulate::mma_e4m3(d, a, b); }
+#else
+DEVICE void mma_k8(float *d, u32 a0, u32 a1, u32 b) { emulate::mma_k8(d, a0, a1, b); }
+DEVICE void mma_m8(int *d, u32 a, u32 b) { emulate::mma_m8(d, a, b); }
+#endif
+DEVICE void mma(float *d, const u32 *a, const u32 *b, bf16) { emulate::mma_bf16(d, a, b); }
 DEVICE void mma(float *d, const u32 *a, const u32 *b, float) { emulate::mma_tf32(d, a, b); }
 DEVICE void mma(double *d, double a, double b) { emulate::mma_f64(d, a, b); }
 DEVICE u32 to_tf32(float x) { return __float_as_uint(x) + 0x1000 & 0xFFFFE000; }
@@ -33,21 +37,26 @@ DEVICE float exp2_fast(float x) {  // 2 ulp, one instruction
 }
 DEVICE u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 
-// m16n8k16; sm_75 has only k8, so it takes two.
-DEVICE void mma(float *d, const u32 *a, const u32 *b, f16) {
+#if ARCH < 800
+// What sm_75 has: m16n8k8 and m8n8k16, parts of the shapes above.
+DEVICE void mma_k8(float *d, u32 a0, u32 a1, u32 b) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6},"
+      " {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a0), "r"(a1), "r"(b));
+}
+DEVICE void mma_m8(int *d, u32 a, u32 b) {
+  asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
+      : "+r"(d[0]), "+r"(d[1]) : "r"(a), "r"(b));
+}
+#endif
 #if ARCH >= 800
+DEVICE void mma(float *d, const u32 *a, const u32 *b, f16) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9},"
       " {%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#else
-  for (int h = 0; h < 2; h++)
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6},"
-        " {%0,%1,%2,%3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[2 * h]), "r"(a[2 * h + 1]), "r"(b[h]));
-#endif
 }
+#endif
 #if ARCH >= 800
 DEVICE void mma(float *d, const u32 *a, const u32 *b, bf16) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9},"
@@ -55,21 +64,13 @@ DEVICE void mma(float *d, const u32 *a, const u32 *b, bf16) {
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-#endif
-// m16n8k32: a register holds 4 consecutive k. sm_75 has m8n8k16, so it takes four.
+// m16n8k32: a register holds 4 consecutive k.
 DEVICE void mma(int *d, const u32 *a, const u32 *b, i8) {
-#if ARCH < 800
-  for (int h = 0; h < 4; h++)  // h % 2: rows 0..7 or 8..15; h / 2: k 0..15 or 16..31
-    asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
-        : "+r"(d[h % 2 * 2]), "+r"(d[h % 2 * 2 + 1]) : "r"(a[h]), "r"(b[h / 2]));
-#else
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9},"
       " {%0,%1,%2,%3};"
       : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#endif
 }
-#if ARCH >= 800
 // m16n8k8: a[0] (g, t), a[1] (g+8, t), a[2] (g, t+4), a[3] (g+8, t+4); b[0] (t, g), b[1] (t+4, g).
 DEVICE void mma(float *d, const u32 *a, const u32 *b, float) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9},"
@@ -88,15 +89,6 @@ DEVICE u32 to_tf32(float x) {
   return y;
 }
 #endif
-#if ARCH >= 890
-DEVICE void mma(float *d, const u32 *a, const u32 *b, f8e4m3) {
-  asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9},"
-      " {%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-#endif
-
 // Four 8x8 matrices of 16-bit elements; lane i gives the address of row i % 8 of matrix i / 8.
 template <bool TRANS> DEVICE void ldmatrix4(u32 *r, const void *row) {
   if (TRANS)
@@ -127,6 +119,17 @@ template <int N> DEVICE void async_wait() {
 #if ARCH >= 800
   asm volatile("cp.async.wait_group %0;" :: "n"(N) : "memory");
 #endif
+}
+#endif
+
+#if ARCH < 800
+DEVICE void mma(float *d, const u32 *a, const u32 *b, f16) {
+  mma_k8(d, a[0], a[1], b[0]);
+  mma_k8(d, a[2], a[3], b[1]);
+}
+DEVICE void mma(int *d, const u32 *a, const u32 *b, i8) {
+  for (int h = 0; h < 4; h++)  // h % 2: rows 0..7 or 8..15; h / 2: k 0..15 or 16..31
+    mma_m8(d + h % 2 * 2, a[h], b[h / 2]);
 }
 #endif
 

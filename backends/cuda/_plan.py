@@ -32,7 +32,8 @@ class Build(Protocol):
 
 def compile_with(build: Build, problem: Problem, device: Device, config: Config) -> Kernel:
     """An implementation's `compile` on a device."""
-    return guarded(build, problem, config, _runtime.runtime(device))
+    runtime = _runtime.runtime(device)
+    return runtime.on_device(guarded(build, problem, config, runtime))
 
 
 def guarded(build: Build, problem: Problem, config: Config, runtime: Runtime) -> Kernel:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from portable import dtypes
+from portable.backend import Kernel
 from portable.backends.cuda._build import KernelVariant, Macros, assemble
 from portable.backends.cuda._targets import Target, of_device
 from portable.device import Device
@@ -82,6 +83,19 @@ class CupyRuntime:
             function(grid, (block, 1, 1), values, shared_mem=shared)
 
         return launch
+
+    def on_device(self, kernel: Kernel) -> Kernel:
+        """The kernel with this device current, where there are several to choose from."""
+        import cupy
+
+        if int(cupy.cuda.runtime.getDeviceCount()) == 1:
+            return kernel
+
+        def on_this(*arrays: Any) -> Any:
+            with cupy.cuda.Device(self._index):
+                return kernel(*arrays)
+
+        return on_this
 
     def empty(self, shape: Sequence[int], dtype: str) -> Any:
         """From CuPy's pool, which orders reuse on the current stream."""

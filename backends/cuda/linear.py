@@ -22,7 +22,7 @@ from portable.backends.cuda._runtime import Runtime
 from portable.device import Device
 from portable.op import Problem, TensorSpec
 
-SOURCES = ("_gemm_mma.cu", "_gemm_simt.cu", "_gemv.cu", "_gemm_finish.cu")
+SOURCES = ("_gemm_mma.cu", "_gemm_wide.cu", "_gemm_simt.cu", "_gemv.cu", "_gemm_finish.cu")
 
 
 def why_not(problem: Problem, device: Device) -> list[str]:
@@ -88,6 +88,7 @@ def _product(problem: Problem) -> tuple[_gemm.Product, list[TensorSpec]]:
         activation=problem.param("activation"),
         bias="bias" in problem.operands,
         residual="residual" in problem.operands,
+        tf32=problem.precision == "high",
     )
     return product, specs
 

@@ -20,7 +20,7 @@ from portable.backends.cuda._runtime import Runtime
 from portable.device import Device
 from portable.op import Problem, TensorSpec
 
-SOURCES = ("_gemm_mma.cu", "_gemm_simt.cu", "_gemv.cu", "_gemm_finish.cu")
+SOURCES = ("_gemm_mma.cu", "_gemm_wide.cu", "_gemm_simt.cu", "_gemv.cu", "_gemm_finish.cu")
 _DTYPES = (*dtypes.FLOATS, *dtypes.INTEGERS, "bool")
 
 
@@ -82,7 +82,9 @@ def _product(problem: Problem) -> tuple[_gemm.Product, list[TensorSpec]]:
         if seen.adjacent is None:
             specs[i] = specs[i].dense()
             views[i] = _gemm.view(specs[i], batch)
-    return _gemm.Product(problem.dtype, views[0], views[1], batch), specs
+    return _gemm.Product(
+        problem.dtype, views[0], views[1], batch, tf32=problem.precision == "high"
+    ), specs
 
 
 def _batch(problem: Problem) -> tuple[int, ...]:

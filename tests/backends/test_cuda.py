@@ -241,6 +241,28 @@ def test_large_shared_memory_is_asked_for_and_kernels_are_kept(launches):
 
 
 @needs_cupy
+@pytest.mark.parametrize("count", [1, 2])
+def test_with_several_devices_a_kernel_makes_its_own_current(launches, monkeypatch, count):
+    import contextlib
+
+    import cupy
+
+    from portable.backends.cuda._runtime import CupyRuntime
+
+    entered = []
+
+    def device(index):
+        entered.append(index)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: count)
+    runtime = CupyRuntime(Device("cuda:1", DeviceInfo("x", architecture="sm_80")))
+    monkeypatch.setattr(cupy.cuda, "Device", device)
+    assert runtime.on_device(lambda x: x + 1)(1) == 2
+    assert entered == [1] * (count - 1)
+
+
+@needs_cupy
 def test_a_failed_build_carries_source_and_log(launches, monkeypatch):
     import cupy
 

@@ -397,13 +397,22 @@ inline float e4m3_to_float(uint8_t h) {
 struct LoadHalf { float operator()(uint32_t r, int i) const { return half_to_float((uint16_t)(r >> 16 * i)); } };
 struct LoadBfloat { float operator()(uint32_t r, int i) const { return bfloat_to_float((uint16_t)(r >> 16 * i)); } };
 struct LoadInt8 { int operator()(uint32_t r, int i) const { return (int8_t)(r >> 8 * i); } };
-struct LoadE4m3 { float operator()(uint32_t r, int i) const { return e4m3_to_float((uint8_t)(r >> 8 * i)); } };
 struct LoadTf32 { float operator()(uint32_t r, int) const { return float_of(r & 0xFFFFE000); } };
 inline void mma_f16(float *d, const uint32_t *a, const uint32_t *b) { mma<LoadHalf, 16, 2>(d, a, b, LoadHalf()); }
 inline void mma_bf16(float *d, const uint32_t *a, const uint32_t *b) { mma<LoadBfloat, 16, 2>(d, a, b, LoadBfloat()); }
 inline void mma_s8(int *d, const uint32_t *a, const uint32_t *b) { mma<LoadInt8, 32, 4>(d, a, b, LoadInt8()); }
-inline void mma_e4m3(float *d, const uint32_t *a, const uint32_t *b) { mma<LoadE4m3, 32, 4>(d, a, b, LoadE4m3()); }
 inline void mma_tf32(float *d, const uint32_t *a, const uint32_t *b) { mma<LoadTf32, 8, 1>(d, a, b, LoadTf32()); }
+// The parts that sm_75 has: m16n8k8 in f16, m8n8k16 in int8.
+inline void mma_k8(float *d, uint32_t a0, uint32_t a1, uint32_t b) {
+  uint32_t a[4] = {a0, a1, 0, 0}, both[2] = {b, 0};
+  mma_f16(d, a, both);
+}
+inline void mma_m8(int *d, uint32_t a, uint32_t b) {
+  uint32_t rows[4] = {a, 0, 0, 0}, both[2] = {b, 0};
+  int all[4] = {d[0], d[1], 0, 0};
+  mma_s8(all, rows, both);
+  d[0] = all[0], d[1] = all[1];
+}
 
 // m8n8k4 in double: a and b are one element a lane, d two.
 inline void mma_f64(double *d, double a, double b) {

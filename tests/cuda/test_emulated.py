@@ -5,10 +5,13 @@ By default each case runs in one of its dtypes, in turn; `python -m tests.cuda` 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from portable import cases, dtypes
+from portable import cases, check, dtypes
+from portable.backends.cuda._plan import guarded
 from portable.op import Case, Operand
 from tests.cuda import plans
 from tests.cuda.emulation import EmulatedRuntime
@@ -82,6 +85,24 @@ def test_every_matmul_config_is_right(objects):
     assert {"gemm_mma", "gemm_simt"} <= set(runtime.launched)
 
 
+@pytest.mark.parametrize("layout", ["contiguous", "transposed"])
+def test_tf32_only_where_the_caller_allows_it(layout, objects):
+    op, module = plans.op_of("matmul"), plans.module_of("matmul")
+    runtime = EmulatedRuntime(plans.small("sm_80"), objects)
+    operands = {"a": Operand((70, 88), layout=layout), "b": Operand((88, 72), layout=layout)}
+    case = Case("tf32", operands)
+    arrays = cases.arrays(op, case, "float32")
+    full = cases.problem_of(op, arrays, case)
+    high = replace(full, precision="high")
+    where = plans.device("sm_80")
+    assert "wide" not in [c["kind"] for c in module.configs(full, where)]
+    config = module.configs(high, where)[0]
+    assert config["kind"] == "wide"
+    out = module.build(high, config, runtime, True)(*arrays)
+    assert check.check(op, high, arrays, out) == []
+    assert check.check(op, full, arrays, out) != []  # and it is not full precision
+
+
 def test_winograd_runs_where_it_pays_and_as_a_choice(objects):
     op, runtime = plans.op_of("conv2d"), EmulatedRuntime(plans.small("sm_80"), objects)
     operands = {"x": Operand((1, 32, 9, 7)), "w": Operand((32, 32, 3, 3)), "bias": Operand((32,))}
@@ -98,9 +119,6 @@ def test_misaligned_views_get_a_kernel_of_their_own(objects):
     x = whole[1:].reshape(4, 64)
     assert runtime.pointer(x) % 16
     problem = cases.problem_of(op, [x], {"eps": 1e-6})
-    from portable import check
-    from portable.backends.cuda._plan import guarded
-
     config = plans.module_of("rms_norm").configs(problem, plans.device("sm_80"))[0]
     kernel = guarded(plans.module_of("rms_norm").build, problem, config, runtime)
     assert check.check(op, problem, [x], kernel(x)) == []

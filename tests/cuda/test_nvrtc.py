@@ -31,7 +31,7 @@ def one_per_kernel(arch):
     """
     found = {}
     for variant in backend.kernels(arch):
-        key = (variant.file, variant.kernel, "int8" in variant.note)
+        key = (variant.file, variant.kernel, "int8" in variant.note, "tf32" in variant.note)
         if key not in found or ("float16" in variant.note and "float16" not in found[key].note):
             found[key] = variant
     return list(found.values())
@@ -63,6 +63,8 @@ def test_every_kernel_builds_without_spills(arch, pytestconfig):
         if variant.file.endswith("_mma.cu"):
             wanted = "IMMA" if "int8" in variant.note else "HMMA"
             assert wanted in found["matrix"], what
+        if variant.file == "_gemm_wide.cu":
+            assert found["matrix"] == ["DMMA" if "float64" in variant.note else "HMMA"], what
 
 
 @needs_cuobjdump
