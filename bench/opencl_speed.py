@@ -1,11 +1,16 @@
-"""Our OpenCL kernels on this CPU against NumPy, torch, JAX and CLBlast, on the same arrays.
+r"""Our OpenCL kernels on this CPU against NumPy, torch, JAX and CLBlast, on the same arrays.
 
     env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
         python -m bench.opencl_speed [section ...]
 
 Sections: square, layers, half, decode, rows, attention, roofs. Candidates are interleaved in one
 process and reported by the median; results lie in host memory. Where the machine does other work at
-the same time, only the ratios mean something: every section prints the load average.
+the same time, not even the ratios mean much (a call of one thread waits for one core, a call of all
+threads for all): every section prints the load average, and --cpu counts CPU seconds of the process
+in place of the clock's, per core. Peers that spin while they wait must then have one thread:
+
+    env OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS=--xla_cpu_multi_thread_eigen=false \
+        python -m bench.opencl_speed --cpu
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ BACKEND = registry.backend("opencl")
 DEVICES = [d for d in BACKEND.devices() if d.id == "cpu"]
 RNG = np.random.default_rng(0)
 SECONDS = 2.0  # per row, at least three rounds
+clock = time.perf_counter
 
 # Facts from the published workloads: (name, m, n, k) of layers x @ w.T, scaled to a CPU.
 LAYERS = [
@@ -97,9 +103,9 @@ def medians(calls: Calls) -> dict[str, float]:
     start = time.perf_counter()
     while len(next(iter(times.values()))) < 3 or time.perf_counter() - start < SECONDS:
         for name, call in calls.items():
-            before = time.perf_counter()
+            before = clock()
             call()
-            times[name].append(time.perf_counter() - before)
+            times[name].append(clock() - before)
     return {name: statistics.median(t) for name, t in times.items()}
 
 
@@ -320,9 +326,9 @@ def clblast_call(a: Any, b: Any) -> Callable[[], Any] | None:
     buffers = [cl.Buffer(queue.context, flags, hostbuf=x) for x in (a, b, out)]
     handle = ctypes.c_void_p(queue.int_ptr)
     size, pointer, one = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_float
-    x, y, z = (pointer(buffer.int_ptr) for buffer in buffers)
 
     def call() -> None:
+        x, y, z = (pointer(buffer.int_ptr) for buffer in buffers)  # holds the buffers, too
         status = library.CLBlastSgemm(
             101, 111, 111, size(m), size(n), size(k), one(1.0), x, size(0), size(k), y, size(0),
             size(n), one(0.0), z, size(0), size(n), ctypes.byref(handle), None,
@@ -383,7 +389,13 @@ def main() -> None:
     """Run the sections named on the command line, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sections", nargs="*", choices=[*SECTIONS, "roofs", []])
-    chosen = parser.parse_args().sections or ["roofs", *SECTIONS]
+    parser.add_argument("--cpu", action="store_true", help="CPU seconds, not the clock's")
+    arguments = parser.parse_args()
+    chosen = arguments.sections or ["roofs", *SECTIONS]
+    if arguments.cpu:
+        global clock
+        clock = time.process_time
+        print("per core: CPU seconds of all threads")
     for name in chosen:
         roofs() if name == "roofs" else show(name)
 

@@ -97,13 +97,15 @@ inline A rounded(A x) { return widen(narrow(x)); }
 // ---- VW elements (VW is 4, 8 or 16)
 #define UV CAT(uint, VW)
 #define HV CAT(ushort, VW)
+#if !defined(DT_F16)
 inline AV widen_v(SV x) {
 #if defined(DT_BF16)
   return AS_AV(CONVERT(UV, x) << 16);
 #else
-  return TO_AV(x);
+  return x;
 #endif
 }
+#endif
 
 inline AV ldv(const __global S* p) {
 #if defined(DT_F16)

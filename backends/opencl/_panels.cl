@@ -95,6 +95,26 @@ __attribute__((noinline)) void pack(const __global S* src, long rs, long cs, int
   else pack_any(src, rs, cs, rows, cols, dst, ds);
 }
 
+// Ask for share `part` of `parts` of a block that is packed next: its rows lie far apart, which no
+// prefetcher of the hardware foresees.
+#if defined(PREFETCH) && defined(__has_builtin)
+#if __has_builtin(__builtin_prefetch)
+#define ASK(p) __builtin_prefetch((const void*)(size_t)(p))
+#endif
+#endif
+inline void ask_for(const __global S* src, long rs, long cs, int rows, int cols, int part, int parts) {
+#ifdef ASK
+  const int line = 64 / sizeof(S);
+  if (cs == 1) {
+    for (int i = rows * part / parts; i < rows * (part + 1) / parts; i++)
+      for (int j = 0; j < cols; j += line) ASK(src + i * rs + j);
+  } else if (rs == 1) {
+    for (int j = cols * part / parts; j < cols * (part + 1) / parts; j++)
+      for (int i = 0; i < rows; i += line) ASK(src + i + j * cs);
+  }
+#endif
+}
+
 // Zeros in the vectors of each row from the first that starts beyond `used` up to `all`.
 inline void clear_columns(__global A* dst, int rows, int used, int all) {
   for (int j = (used + VW - 1) / VW * VW; j < all; j += VW)

@@ -37,8 +37,12 @@ KERNEL void gemm(const __global S* a, long a0, const __global S* b, long b0, __g
         int width = min(NR, nb - jp * NR);
         clear_columns(pb, kc, width, NR);
         pack(bt + k0 * rbs + jp * NR * cbs, rbs, cbs, kc, width, pb, NR);
-        for (int ip = 0; ip < ips; ip++)
+        const __global S* next = bt + k0 * rbs + (jp + 1) * NR * cbs;
+        int ahead = min(NR, nb - (jp + 1) * NR);
+        for (int ip = 0; ip < ips; ip++) {
+          if (ahead > 0) ask_for(next, rbs, cbs, kc, ahead, ip, ips);
           micro(pa + ip * MR * KP, pb, acc + (jp * IP + ip) * MR * NR, kc, k0 == 0);
+        }
       }
     }
     for (int i = 0; i < mb; i++) {

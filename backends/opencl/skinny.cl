@@ -68,7 +68,7 @@ KERNEL void skinny_nt(SKINNY_ARGUMENTS) {
             }
           }
           if (whole < k) {
-            for (int r = 0; r < R; r++) {
+            UNROLL for (int r = 0; r < R; r++) {
               AV wv = ldv_part(w[r] + whole, (int)(k - whole), 0);
               UNROLL for (int e = 0; e < MC; e++)
                 acc[r][e] = fma(wv, lda(xi + e * KX + whole), acc[r][e]);
