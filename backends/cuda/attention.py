@@ -31,7 +31,15 @@ from portable.backends.cuda._targets import Target
 from portable.device import Device
 from portable.op import Problem, TensorSpec
 
-SOURCES = ("_attention_mma.cu", "_attention_simt.cu", "_attention_combine.cu", "transpose.cu")
+SOURCES = (
+    "_attention.cuh",
+    "_attention_combine.cu",
+    "_attention_mma.cu",
+    "_attention_simt.cu",
+    "_common.cuh",
+    "_mma.cuh",
+    "transpose.cu",
+)
 _HEAD = 256  # largest head size: accumulators of a row tile stay in registers
 
 

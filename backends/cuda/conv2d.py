@@ -29,8 +29,8 @@ from portable.device import Device
 from portable.op import Problem, TensorSpec
 
 SOURCES = (
-    "_conv2d.cuh", "_conv2d_mma.cu", "_conv2d_simt.cu", "_winograd.cu", "_gemm_simt.cu",
-    "transpose.cu",
+    "_common.cuh", "_conv2d.cuh", "_conv2d_mma.cu", "_conv2d_simt.cu", "_gemm_simt.cu", "_mma.cuh",
+    "_winograd.cu", "transpose.cu",
 )  # fmt: skip
 _WORTH = 32  # channels and filters from which Winograd's transforms pay
 _MMA_TILES = (

@@ -21,7 +21,7 @@ from portable.backends.cuda._runtime import Runtime
 from portable.device import Device
 from portable.op import Problem
 
-SOURCES = ("cross_entropy.cu", "transpose.cu")
+SOURCES = ("_common.cuh", "cross_entropy.cu", "transpose.cu")
 _REDUCTIONS = {"none": 0, "sum": 1, "mean": 2}
 
 

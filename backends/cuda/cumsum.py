@@ -21,7 +21,7 @@ from portable.backends.cuda._runtime import Runtime
 from portable.device import Device
 from portable.op import Problem
 
-SOURCES = ("cumsum.cu", "transpose.cu")
+SOURCES = ("_common.cuh", "cumsum.cu", "transpose.cu")
 _SEGMENT = 4096  # elements of a row that are worth a block of their own
 
 

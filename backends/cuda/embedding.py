@@ -21,7 +21,7 @@ from portable.backends.cuda._runtime import Runtime
 from portable.device import Device
 from portable.op import Problem
 
-SOURCES = ("embedding.cu", "transpose.cu")
+SOURCES = ("_common.cuh", "embedding.cu", "transpose.cu")
 _UNSIGNED = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
 

@@ -11,7 +11,7 @@ from portable.device import Device
 from portable.op import Problem
 
 __all__ = ["build", "compile", "configs", "why_not"]
-SOURCES = ("_elementwise.cu", "transpose.cu")
+SOURCES = ("_common.cuh", "_elementwise.cu", "transpose.cu")
 
 
 def compile(problem: Problem, device: Device, config: Config) -> Kernel:

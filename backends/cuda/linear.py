@@ -22,7 +22,16 @@ from portable.backends.cuda._runtime import Runtime
 from portable.device import Device
 from portable.op import Problem, TensorSpec
 
-SOURCES = ("_gemm_mma.cu", "_gemm_wide.cu", "_gemm_simt.cu", "_gemv.cu", "_gemm_finish.cu")
+SOURCES = (
+    "_common.cuh",
+    "_gemm_finish.cu",
+    "_gemm_mma.cu",
+    "_gemm_simt.cu",
+    "_gemm_wide.cu",
+    "_gemv.cu",
+    "_mma.cuh",
+    "transpose.cu",
+)
 
 
 def why_not(problem: Problem, device: Device) -> list[str]:

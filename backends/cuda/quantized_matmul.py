@@ -26,7 +26,14 @@ from portable.backends.cuda._targets import Target
 from portable.device import Device
 from portable.op import Problem
 
-SOURCES = ("_quantized_mma.cu", "_quantized_simt.cu", "transpose.cu")
+SOURCES = (
+    "_common.cuh",
+    "_mma.cuh",
+    "_quantized.cuh",
+    "_quantized_mma.cu",
+    "_quantized_simt.cu",
+    "transpose.cu",
+)
 _DTYPES = ("int8", "float8_e4m3fn")
 _TILES = (
     {"bm": 128, "bn": 64, "bk": 64, "warps_m": 2, "warps_n": 2},

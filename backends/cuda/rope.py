@@ -24,7 +24,7 @@ from portable.backends.cuda._runtime import Runtime
 from portable.device import Device
 from portable.op import Problem, TensorSpec
 
-SOURCES = ("rope.cu", "transpose.cu")
+SOURCES = ("_common.cuh", "rope.cu", "transpose.cu")
 _AXES = 4
 
 

@@ -19,7 +19,7 @@ from portable.backends.cuda._runtime import Runtime
 from portable.device import Device
 from portable.op import Problem, TensorSpec
 
-SOURCES = ("transpose.cu",)
+SOURCES = ("_common.cuh", "transpose.cu")
 _DTYPES = tuple(name for name, info in dtypes.DTYPES.items() if info.itemsize <= 8)
 
 

@@ -39,6 +39,8 @@ OTHERS = (
           config={**_MMA, "split": 2}),
     Small("matmul", {"a": Operand((33, 40)), "b": Operand((40, 35))},
           config={"kind": "simt", "bm": 32, "bn": 32, "bk": 16, "tm": 4, "tn": 4}),
+    Small("matmul", {"a": Operand((65, 35)), "b": Operand((35, 20))}, "float64",
+          config={"kind": "wide", "bm": 64, "bn": 64, "bk": 16, "warps_m": 2, "warps_n": 2}),
     Small("matmul", {"a": Operand((2, 600)), "b": Operand((600, 40))},
           config={"kind": "gemv", "split": 2}),
     Small("layer_norm", {"x": Operand((3, 5000)), "weight": Operand((5000,)),
