@@ -15,6 +15,7 @@ from typing import Any
 
 from portable.backend import Missing
 from portable.backends.cuda import _resources
+from portable.dtypes import DTYPES
 
 INSTALL = "pip install cuda-core cuda-bindings nvidia-cuda-nvrtc triton"
 OLDEST = 75
@@ -79,10 +80,20 @@ def variants(architecture: str) -> list[dict[str, Any]]:
                 "kernel": variant.kernel,
                 "config": macros,
                 "source_hash": hashlib.sha256(variant.source.encode()).hexdigest()[:32],
+                "factor": _factor(variant.kernel, variant.note),
                 "source": source,
             }
         )
     return found
+
+
+def _factor(kernel: str, note: str) -> str:
+    """The dtype a product is to be made in, for kernels that are written for the matrix unit.
+
+    Their `_simt` twins run where it cannot be used; those are not to be judged for it.
+    """
+    dtype = note.partition(" ")[0]
+    return dtype if kernel.endswith("_mma") and dtype in DTYPES else ""
 
 
 def build_source(

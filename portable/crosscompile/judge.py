@@ -28,12 +28,12 @@ SPILL_COST, STACK_COST, NARROW_COST, OCCUPANCY_COST = 1.5, 1.2, 1.3, 1.3
 """Guessed factors, to order findings that have no formula."""
 NARROW_BITS = 32
 _MARKS = {
-    "bfloat16": ("bf16", "kind::f16", " f16"), "float16": ("f16",), "float64": ("f64", "DMMA"),
-    "float32": ("f32", "tf32", "xf32"), "int8": ("i8", "s8", "iu8", "IMMA"),
-    "uint8": ("u8", "i8", "IMMA"),
-    "float8_e4m3fn": ("fp8", "f8", "e4m3", "QMMA"),
+    "bfloat16": ("bf16", "kind::f16", " f16"), "float16": ("f16", "hmma.16816.f32", "hgmma"),
+    "float64": ("f64", "dmma"), "float32": ("f32", "tf32", "xf32"),
+    "int8": ("i8", "iu8", "s8", "imma"), "uint8": ("u8", "i8", "imma"),
+    "float8_e4m3fn": ("fp8", "f8", "e4m3", "qmma"),
 }  # fmt: skip
-"""What the name of a matrix instruction of a dtype contains."""
+"""What the name of a matrix instruction of a dtype contains, in lower case."""
 _FACTORS = re.compile(r"(?:x\d+_?|\s)(bf16|f16|xf32|tf32|f32|f64|i8|iu8|s8|u8|fp8|bf8|e4m3|f8f6f4)")
 """Behind the shape of an instruction stands the dtype of its factors."""
 _LONG = {
@@ -131,7 +131,8 @@ def _matrix(unit: Unit, spec: DeviceSpec, built: Built) -> Iterator[Finding]:
 
 
 def _speaks(dtype: str, built: Built) -> bool:
-    return any(mark in name for name in built.matrix for mark in _MARKS.get(dtype, (dtype,)))
+    names = [name.lower() for name in built.matrix]
+    return any(mark in name for name in names for mark in _MARKS.get(dtype, (dtype,)))
 
 
 def spoken(built: Built) -> str:
@@ -140,6 +141,9 @@ def spoken(built: Built) -> str:
         match = _FACTORS.search(name)
         if match is not None:
             return match[1]
+        opcode, _, modifiers = name.partition(".")
+        if opcode in ("HMMA", "HGMMA", "UTCHMMA"):  # SASS names the factors only if not float16
+            return next((t for t in ("bf16", "tf32") if t.upper() in modifiers), "f16")
     return ""
 
 

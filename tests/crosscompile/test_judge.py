@@ -87,6 +87,7 @@ def test_fp8_operands_that_the_compiler_widens_are_told():
         ("v_mfma_f32_32x32x8bf16_1k", "bf16"), ("v_mfma_f32_16x16x4_f32", "f32"),
         ("v_wmma_i32_16x16x16_iu8", "iu8"), ("mma.sync m16n8k16 f16", "f16"),
         ("v_mfma_f32_32x32x64_f8f6f4", "f8f6f4"), ("wgmma m64n64k32 e4m3", "e4m3"),
+        ("HMMA.16816.F32", "f16"), ("HMMA.16816.F32.BF16", "bf16"), ("HMMA.1688.F32.TF32", "tf32"),
     ],
 )  # fmt: skip
 def test_the_dtype_an_instruction_multiplies(name, dtype):
