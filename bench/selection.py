@@ -116,7 +116,7 @@ def fastest(records) -> dict[str, float]:
 
 def show(console: Console, flat: Sequence, choices: dict, times: Sequence) -> None:
     """Regret per state, and the gain over every single-backend policy."""
-    view = Table("state", "problems", "geomean regret", "worst", "where", box=None)
+    view = Table("state", "judged", "chosen failed", "geomean regret", "worst", "where", box=None)
     for state, names in choices.items():
         rows = [
             (times[i][name] / min(times[i].values()), flat[i][1].problem)
@@ -127,7 +127,9 @@ def show(console: Console, flat: Sequence, choices: dict, times: Sequence) -> No
             continue
         worst, where = max(rows, key=lambda r: r[0])
         mean = geometric([r for r, _ in rows])
-        view.add_row(state, str(len(rows)), f"{mean:.3f}", f"{worst:.2f}", str(where))
+        # A first choice that failed in the oracle's run has no regret: it is counted, not hidden.
+        failed = sum(1 for i, name in enumerate(names) if name != "-" and name not in times[i])
+        view.add_row(state, str(len(rows)), str(failed), f"{mean:.3f}", f"{worst:.2f}", str(where))
     console.print(view)
     last = list(choices)[-1]
     for name in sorted({n for t in times for n in t}):
