@@ -76,9 +76,7 @@ def table(built: Iterable[Built], arches: list[str]) -> str:
         rows.setdefault(one.key, one.row)
     spilled = [one for one in built if one.spills]
     failed = [one for one in built if one.failed]
-    summary = (
-        f"{len(built)} builds: {len(failed)} do not compile, {len(spilled)} spill registers."
-    )
+    summary = f"{len(built)} builds: {len(failed)} do not compile, {len(spilled)} spill registers."
     lines = [
         "| " + " | ".join([*rows[key], *(cells[key].get(arch, "–") for arch in arches)]) + " |"
         for key in rows

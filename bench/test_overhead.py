@@ -1,6 +1,6 @@
 """The same overheads under pytest-benchmark: `python -m pytest bench --benchmark-only`.
 
-    python -m pytest bench --benchmark-only --benchmark-group-by=param:library
+python -m pytest bench --benchmark-only --benchmark-group-by=param:library
 """
 
 from __future__ import annotations
