@@ -8,6 +8,7 @@ words, but everything up to the machine code still works: `kernels()` lists what
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import ctypes
 import importlib
@@ -196,7 +197,10 @@ def _info(runtime: Any, index: int) -> DeviceInfo:
         caches={"l2": int(props["l2CacheSize"])} if props.get("l2CacheSize") else {},
         extra={
             "warp_size": str(warp),
-            "shared_per_block": str(max(block, int(props.get("sharedMemPerBlockOptin", 0)))),
+            # builtins.max: importing the op's module `max` puts it in this package's namespace
+            "shared_per_block": str(
+                builtins.max(block, int(props.get("sharedMemPerBlockOptin", 0)))
+            ),
         },
     )
 

@@ -59,7 +59,7 @@ def test_results_are_within_bounds(name, device):
 @runtimes()
 @pytest.mark.parametrize("name", ["matmul", "conv2d", "attention", "softmax", "linear"])
 def test_every_config_is_right(name, device):
-    count, _, wrong = failures(name, device, 0.008, most_configs=99)
+    count, _, wrong = failures(name, device, 0.02, most_configs=99)
     assert count > 1
     assert not wrong, "\n".join(wrong[:5])
 
