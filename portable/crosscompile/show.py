@@ -82,6 +82,7 @@ SERIOUS = (
     "fails", "hang", "crash", "cannot-launch", "spill", "stack", "no-matrix-unit", "slow-path",
 )  # fmt: skip
 """Kinds of findings that a compact table marks."""
+TITLE = "# Kernels by target, made by `portable crosscompile --markdown`"
 LEGEND = (
     "A cell: registers of a thread (`+na`: accumulators of AMD), KiB of shared memory of a block, "
     "occupancy, matrix unit. `-`: the kernel has no product; `no`: it has, and uses no matrix "
@@ -91,7 +92,7 @@ LEGEND = (
 
 def markdown(report: Report) -> str:
     """A row per kernel and a column per target, the findings, assumptions, what was not tried."""
-    lines = [summary(report), "", LEGEND]
+    lines = [TITLE, "", summary(report), "", LEGEND]
     for backend in dict.fromkeys(row.unit.backend for row in report.rows):
         rows = [row for row in report.rows if row.unit.backend == backend]
         targets = list(dict.fromkeys(row.target.name for row in rows))
