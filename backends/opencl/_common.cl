@@ -196,20 +196,23 @@ inline A exp_(A x) { return exp(x); }
   p = fma(p, r * r, r) + 1.0f;                                  \
   p = p * ASF((ASI(t) + (bias)) << 23);
 // NaN passes every comparison as false and stays NaN.
-#define EXP_ANY(T, ASI, ASF)                                    \
+#define EXP_ANY(T, ASI, ASF, ZEROED)                            \
   T c = x < -86.0f ? (T)(-86.0f) : x;                           \
   c = c > 89.0f ? (T)(89.0f) : c;                               \
   EXP_REDUCED(T, ASI, ASF, c, 126)                              \
   p = p + p; /* 2^128 itself has no exponent: 2^127 doubled */  \
-  return x < -86.0f ? (T)(0) : p;
-#define EXP_NEGATIVE(T, ASI, ASF)                               \
+  return ZEROED(p, x < -86.0f);
+// A vector comparison is a mask; a select on it here trips a defect of Oclgrind 21.10.
+#define ZEROED_V(p, mask) AS_AV(AS_IV(p) & ~(mask))
+#define ZEROED_S(p, is) ((is) ? 0.0f : (p))
+#define EXP_NEGATIVE(T, ASI, ASF, ZEROED)                       \
   T c = x < -87.0f ? (T)(-87.0f) : x;                           \
   EXP_REDUCED(T, ASI, ASF, c, 127)                              \
-  return x < -87.0f ? (T)(0) : p;
-inline AV exp_v(AV x) { EXP_ANY(AV, AS_IV, AS_AV) }
-inline A exp_(A x) { EXP_ANY(A, as_int, as_float) }
+  return ZEROED(p, x < -87.0f);
+inline AV exp_v(AV x) { EXP_ANY(AV, AS_IV, AS_AV, ZEROED_V) }
+inline A exp_(A x) { EXP_ANY(A, as_int, as_float, ZEROED_S) }
 // For x <= 0 only.
-inline AV exp_negative_v(AV x) { EXP_NEGATIVE(AV, AS_IV, AS_AV) }
+inline AV exp_negative_v(AV x) { EXP_NEGATIVE(AV, AS_IV, AS_AV, ZEROED_V) }
 #endif
 
 // ---- work-group reductions; a group is one work-item on CPUs (LOCAL == 1)
