@@ -133,6 +133,7 @@ TYPICAL: tuple[Typical, ...] = (
     _attention("decode d 128", ("float32", *_HALVES), 1, 8192, 128),
     _attention("masked d 128", _HALVES, 512, 512, 128, causal=False,
                mask={"mask": ((512, 512), "bool")}),
+    _attention("added mask d 256", _HALVES, 512, 512, 256, mask={"mask": (512, 512)}),
     Typical("rope", "rows", _FLOATS, {"x": _HEADS, "cos": (2048, 64), "sin": (2048, 64)}, [_HEADS],
             {"interleaved": False}),
     Typical("rope", "interleaved", _HALVES,

@@ -195,10 +195,14 @@ def _candidates(problem: Problem, built_for: Target) -> list[Config]:
     q, k = problem["q"], problem["k"]
     rows = q.shape[2] * (q.shape[1] // max(k.shape[1], 1))
     found: list[dict[str, int | str | bool]] = []
-    least = {"float16": 75, "bfloat16": 80}.get(problem.dtype, 1000)
+    size = max(q.shape[3], problem["v"].shape[3])
+    # sm_75 has the smaller mma only, which takes more registers: no room for heads above 128.
+    least = {"float16": 75 if size <= 128 else 80, "bfloat16": 80}.get(problem.dtype, 1000)
     if built_for.capability >= least:
         order = [1, 2, 4, 8] if rows <= 16 else [2, 4, 1, 8] if rows <= 32 else [4, 8, 2, 1]
-        keys = (32, 16) if _tight(problem) else (64, 32, 128)
+        keys: tuple[int, ...] = (32, 16) if _tight(problem) else (64, 32, 128)
+        if size > 128 and "mask" in problem.operands:
+            keys = (16, 32)
         found += [{"kind": "mma", "warps": w, "bn": bn} for bn in keys for w in order]
     for rm, rn in ((2, 2), (1, 2), (1, 1)):
         found.append({"kind": "simt", "rm": rm, "rn": rn})
