@@ -1,6 +1,6 @@
 """The main job: real layers of Llama-3.1-8B and BERT-base on this very machine.
 
-    make demo            (or: python -m bench.demo [--share 0.7] [--limit 14] [--budget 1.2])
+    make demo            (or: python -m bench.demo [--share 0.7] [--limit 14] [--budget 3])
 
 Looks at the machine, measures its roofs, times every eligible backend on the weightiest layers of
 the two models, shows how far each is from the speed of light and which one a call is given to,
@@ -36,7 +36,7 @@ def main() -> None:
         default=12,
         help="problems per workload at the most, and one of every other op",
     )
-    parser.add_argument("--budget", type=float, default=1.2, help="seconds of timing a problem")
+    parser.add_argument("--budget", type=float, default=3.0, help="seconds of timing a problem")
     parser.add_argument("--html", default="report.html")
     parser.add_argument("--records", default="records.jsonl")
     wish = parser.parse_args()
