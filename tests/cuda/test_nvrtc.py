@@ -40,12 +40,13 @@ def one_per_kernel(arch):
 def resources_of(variant, arch, cache):
     """Built and read once per source, architecture and compiler version."""
     key = f"cuda-nvrtc/{digest(variant.source + arch + version('nvidia-cuda-nvrtc'))}"
-    found = cache.get(key, None)
+    found = cache.get(key, None) if cache else None
     if found is None:
         found = dict(
             backend.resources(backend.build_cubin(variant.source, arch, {}))[variant.kernel]
         )
-        cache.set(key, found)
+        if cache:
+            cache.set(key, found)
     return found
 
 
@@ -55,7 +56,7 @@ def test_every_kernel_builds_without_spills(arch, pytestconfig):
     variants = one_per_kernel(arch)
     assert len(variants) >= 25
     for variant in variants:
-        found = resources_of(variant, arch, pytestconfig.cache)
+        found = resources_of(variant, arch, getattr(pytestconfig, "cache", None))
         what = f"{variant.kernel} {dict(variant.macros)} for {arch}: {found}"
         assert found["spills"] == 0, what
         assert found["stack"] == 0, what
