@@ -1,6 +1,6 @@
 """What `portable.profile()` costs a call: 8x8 float32 products with and without, interleaved.
 
-    python -m bench.profile_overhead
+python -m bench.profile_overhead
 """
 
 from __future__ import annotations
