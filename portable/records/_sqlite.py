@@ -96,9 +96,7 @@ def snapshot(path: Path) -> sqlite3.Connection:
 
 def _is_ours(connection: sqlite3.Connection) -> bool:
     """True for a store, False for an empty file."""
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    application, version, tables = _signature(connection)
     if application == APPLICATION_ID and version == SCHEMA_VERSION and tables:
         return True
     if application == APPLICATION_ID and version > SCHEMA_VERSION:
@@ -106,6 +104,25 @@ def _is_ours(connection: sqlite3.Connection) -> bool:
     if application or version or tables:
         raise Foreign("it is the database of another program")
     return False
+
+
+def _signature(connection: sqlite3.Connection) -> tuple[int, int, int]:
+    """Application id, schema version and number of tables, all of one moment.
+
+    One by one, they would straddle the commit of a process that creates the store meanwhile, and
+    look like the file of another program.
+    """
+    alone = not connection.in_transaction
+    if alone:
+        connection.execute("BEGIN")
+    try:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    finally:
+        if alone:
+            connection.execute("ROLLBACK")
+    return application, version, tables
 
 
 def _create(connection: sqlite3.Connection) -> None:

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from pathlib import Path
 
@@ -232,13 +233,37 @@ def test_two_processes_that_find_the_same_broken_file_rename_it_once(tmp_path):
     ]
 
 
+class _Interrupted:
+    """A connection in whose first look at the file another process creates the store."""
+
+    def __init__(self, path):
+        self._connection = sqlite3.connect(path, isolation_level=None)
+        self.creator = threading.Thread(target=lambda: _sqlite.connect(path).close())
+
+    def __getattr__(self, name):
+        return getattr(self._connection, name)
+
+    def execute(self, statement):
+        if "user_version" in statement and self.creator.ident is None:
+            self.creator.start()
+            self.creator.join(timeout=0.3)
+        return self._connection.execute(statement)
+
+
+def test_a_file_that_becomes_a_store_while_we_look_is_not_another_programs(tmp_path):
+    connection = _Interrupted(tmp_path / "records.db")
+    assert _sqlite._is_ours(connection) is False
+    connection.creator.join()
+    assert _sqlite._is_ours(connection) is True
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_killed_writers_lose_nothing_that_was_committed(tmp_path):
     """8 writers, killed at random moments: 200 rounds, fewer on a machine where 200 take longer
     than 40 s. With PORTABLE_KILL_ROUNDS exactly so many, however long they take."""
     asked = os.environ.get("PORTABLE_KILL_ROUNDS")
     rounds, seconds = (asked, "3600") if asked else ("200", "40")
-    command = [sys.executable, "-m", "tests.records.killed_writers"]
+    command = [sys.executable, "-W", "error", "-m", "tests.records.killed_writers"]
     done = subprocess.run(
         [*command, str(tmp_path / "r.db"), rounds, "1", seconds],
         capture_output=True, text=True, timeout=3700,
