@@ -142,14 +142,14 @@ def write(path: str, benches: Iterable[WorkloadBench]) -> int:
 
 def write_html(path: str, benches: Sequence[WorkloadBench], hardware: Sequence[str] = ()) -> None:
     """One self-contained page, with what the selector chose beforehand marked."""
-    from portable import report
+    from portable import port_cost, report
 
     made = report.build(
         _records(benches),
         workloads=[report.from_bench(b) for b in benches],
         chosen={p.problem: p.chosen for b in benches for p in b.problems},
         hardware=hardware,
-        port_cost=report.lines_of_code(),
+        port_cost=port_cost.by_op(),
         title="How far from the speed of light",
         sources=["this run"],
     )

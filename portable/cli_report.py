@@ -148,9 +148,9 @@ def weights_of(name: str, scale: str = "cpu") -> Weights:
 
 def port_cost_of(name: str) -> Any:
     """Lines of code from a file, or counted in this installation."""
-    from portable import report as reports
+    from portable import port_cost
 
-    return reports.lines_of_code() if name == "count" else read_json(name)
+    return port_cost.by_op() if name == "count" else read_json(name)
 
 
 def read_json(path: str) -> Any:

@@ -15,7 +15,6 @@ from portable.report.export import rows_as_dicts, write_csv, write_json, write_m
 from portable.report.html import render, write_html
 from portable.report.model import Report, build
 from portable.report.places import Place
-from portable.report.port_cost import lines_of_code
 from portable.report.rows import Row, build_rows
 from portable.report.terminal import show
 from portable.report.weights import Weights, from_bench, from_mapping
@@ -34,7 +33,6 @@ __all__ = [
     "compare",
     "from_bench",
     "from_mapping",
-    "lines_of_code",
     "render",
     "rows_as_dicts",
     "show",

@@ -1,14 +1,14 @@
 """What a port costs: lines of code per backend and op, how much is for one device, how much runs.
 
     rows()          one Row per backend, ours and plugins
-    by_op()         lines per backend and op
+    by_op()         lines per backend and op, every line once
     divergence()    code divergence over the backends, by op and over all
 
-A line counts when it is neither blank nor comment nor docstring. Lines of a module belong to its
-op; lines of helpers (files that begin with an underscore) and of kernel sources to the backend as a
-whole, or to the ops whose SOURCES name them. A line is for one device when its file is device code
-(CUDA, HIP, OpenCL C) or when it names an architecture (sm_90, gfx942, avx512 ...): everything else
-would be written for any device.
+A line counts when it is neither blank nor comment nor docstring. An op has the lines of its module
+and of the kernel source of its own name; what several ops share is the backend's. A line is for one
+device when its file is device code (CUDA, HIP, OpenCL C) or when it names an architecture (sm_90,
+gfx942, avx512 ...): everything else would be written for any device. Nothing is imported from the
+backends' libraries.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from portable import registry
+
+SHARED = "(shared)"
+"""Column of the lines of a backend that belong to no single op."""
 
 DEVICE_CODE = (".cu", ".cuh", ".hip", ".cl", ".ptx", ".s")
 _ARCHITECTURE = re.compile(
@@ -68,14 +71,11 @@ class Row:
 def rows() -> list[Row]:
     """One row per backend that is found, usable here or not; the smallest first."""
     found = []
-    for entry in registry.registered().values():
-        if entry.backend is None:
-            continue
-        folder = _folder(entry.backend)
-        if folder is None:
-            continue
+    for name, implemented, folder in _backends():
+        entry = registry.registered()[name]
+        assert entry.backend is not None
         files = code(folder)
-        ops = [op for op in entry.backend.ops() if op in registry.op_names()]
+        ops = [op for op in implemented if op in registry.op_names()]
         total = sum(len(lines) for lines in files.values())
         own = sum(len(files.get(f"{op}.py", ())) for op in ops)
         found.append(
@@ -89,11 +89,22 @@ def rows() -> list[Row]:
 
 
 def by_op() -> dict[str, dict[str, int]]:
-    """Backend -> op -> lines of its module and of the kernel sources that it names."""
-    return {
-        backend: {op: len(lines) for op, lines in ops.items()}
-        for backend, ops in _sources().items()
-    }
+    """Backend -> op, or SHARED -> lines; the sum is the backend's `Row.lines`."""
+    found: dict[str, dict[str, int]] = {}
+    for name, ops, folder in _backends():
+        files = code(folder)
+        lines = found[name] = dict.fromkeys((op for op in ops if f"{op}.py" in files), 0)
+        lines[SHARED] = 0
+        for file, text in files.items():
+            lines[_owner(file, lines)] += len(text)
+    return found
+
+
+def _owner(file: str, ops: Iterable[str]) -> str:
+    """The op whose module or kernel source a file is: softmax.py, softmax.cl or _softmax.cu."""
+    path = Path(file)
+    name = path.stem if path.suffix == ".py" else path.stem.strip("_")
+    return name if path.name == file and name in ops else SHARED
 
 
 def divergence() -> dict[str, float]:
@@ -115,19 +126,24 @@ def divergence() -> dict[str, float]:
     return found
 
 
-def _sources() -> dict[str, dict[str, list[str]]]:
-    """Backend -> op -> its lines."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for entry in registry.registered().values():
+def _backends() -> Iterable[tuple[str, list[str], Path]]:
+    """(name, ops, folder of the package) of every backend whose package has files."""
+    for name, entry in sorted(registry.registered().items()):
         folder = _folder(entry.backend) if entry.backend is not None else None
-        if entry.backend is None or folder is None:
-            continue
+        if entry.backend is not None and folder is not None:
+            yield name, list(entry.backend.ops()), folder
+
+
+def _sources() -> dict[str, dict[str, list[str]]]:
+    """Backend -> op -> lines of its module and of the kernel sources that it names."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for name, implemented, folder in _backends():
         files = code(folder)
-        ops = found[entry.name] = {}
-        for op in entry.backend.ops():
+        ops = found[name] = {}
+        for op in implemented:
             module = files.get(f"{op}.py", [])
             named = [n for n in _named_sources(folder / f"{op}.py") if n in files]
-            ops[op] = module + [line for name in named for line in files[name]]
+            ops[op] = module + [line for file in named for line in files[file]]
     return found
 
 
