@@ -84,9 +84,9 @@ def _low_offset(spec: TensorSpec) -> int:
     return sum(-(n - 1) * s for n, s in zip(spec.shape, strides, strict=False) if s < 0)
 
 
-def _span(spec: TensorSpec) -> int:
+def span(spec: TensorSpec) -> int:
     """Elements from the lowest address to the highest, both included."""
-    if spec.strides is None:
+    if spec.strides is None or spec.size == 0:
         return spec.size
     return 1 + sum((n - 1) * abs(s) for n, s in zip(spec.shape, spec.strides, strict=True))
 
@@ -155,7 +155,7 @@ class Launcher:
         for array, spec in zip(arrays, self._problem.tensors, strict=True):
             size, low = spec.itemsize, _low_offset(spec)
             start = array.__array_interface__["data"][0] - low * size
-            view = (ctypes.c_char * (_span(spec) * size)).from_address(start)
+            view = (ctypes.c_char * (span(spec) * size)).from_address(start)
             how = flags.USE_HOST_PTR if mapped else flags.COPY_HOST_PTR
             inputs.append((cl.Buffer(queue.context, flags.READ_ONLY | how, hostbuf=view), low))
         outputs = [_memory.empty(*output) for output in self._outputs]

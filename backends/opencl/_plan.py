@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from portable import dtypes
-from portable.backends.opencl._launch import Array, Launcher, Scratch, Step
+from portable.backends.opencl._launch import Array, Launcher, Scratch, Step, span
 from portable.device import Device
 from portable.op import Problem, TensorSpec
 
@@ -48,11 +48,28 @@ def local_size(device: Device) -> int:
 
 
 def why_not_float(problem: Problem, device: Device) -> list[str]:
-    """Reasons by dtype: real floats only, float64 where the device has it."""
+    """Reasons by dtype and memory: real floats only, float64 where the device has it."""
     dtype = problem.dtype
     if dtype not in dtypes.FLOATS:
         return [f"dtype is {dtype} (takes {', '.join(dtypes.FLOATS)})"]
-    return why_not_double(device) if dtype == "float64" else []
+    reasons = why_not_double(device) if dtype == "float64" else []
+    return reasons + why_not_memory(problem, device)
+
+
+def why_not_memory(problem: Problem, device: Device) -> list[str]:
+    """A reason for each tensor that reaches over more bytes than the device takes in one buffer.
+
+    Devices with shared virtual memory read host arrays in place and have no such limit. A view of
+    a few elements far apart counts with all that lies between: a buffer has no holes.
+    """
+    limit = int(device.info.extra.get("max_buffer", "0") or 0)
+    if not limit:
+        return []
+    results = [(f"result {i}", r) for i, r in enumerate(problem.results)]
+    named = [*zip(problem.operands, problem.tensors, strict=True), *results]
+    reach = [(name, max(span(t) * t.itemsize, t.nbytes)) for name, t in named]
+    return [f"{name} spans {n} bytes (takes {limit} in one buffer)" for name, n in reach
+            if n > limit]  # fmt: skip
 
 
 def why_not_double(device: Device) -> list[str]:

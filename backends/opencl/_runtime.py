@@ -163,6 +163,8 @@ def _info(device: Any, runtime: str) -> DeviceInfo:
         "max_work_group": str(device.max_work_group_size),
         "svm": str(capabilities),
     }
+    if host_mode(device) != "svm":
+        extra["max_buffer"] = str(device.max_mem_alloc_size)
     return DeviceInfo(
         name=name,
         vendor=device.vendor.strip(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from portable.backend import Config, Kernel
 from portable.backends.opencl._launch import constant
-from portable.backends.opencl._plan import Builder, strides_of, too_many_axes
+from portable.backends.opencl._plan import Builder, strides_of, too_many_axes, why_not_memory
 from portable.device import Device
 from portable.op import Problem
 
@@ -21,7 +21,7 @@ def why_not(problem: Problem, device: Device) -> list[str]:
     table = problem["table"]
     if table.itemsize not in ELEMENTS:
         return [f"dtype is {table.dtype} (takes elements of 1, 2, 4 or 8 bytes)"]
-    return too_many_axes(problem["indices"])
+    return too_many_axes(problem["indices"]) + why_not_memory(problem, device)
 
 
 def configs(problem: Problem, device: Device) -> list[Config]:

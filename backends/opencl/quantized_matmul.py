@@ -9,7 +9,7 @@ import numpy as np
 from portable.backend import Config, Kernel
 from portable.backends.opencl import _gemm
 from portable.backends.opencl._launch import constant
-from portable.backends.opencl._plan import Builder, is_cpu, strides_of
+from portable.backends.opencl._plan import Builder, is_cpu, strides_of, why_not_memory
 from portable.device import Device
 from portable.op import Problem
 
@@ -27,7 +27,7 @@ def why_not(problem: Problem, device: Device) -> list[str]:
         reasons.append("out_dtype is float64 (takes float32, float16, bfloat16)")
     if not is_cpu(device):
         reasons.append(f"device is a {device.info.kind} (has a kernel for CPUs)")
-    return reasons
+    return reasons + why_not_memory(problem, device)
 
 
 def _gemm_of(problem: Problem) -> _gemm.Gemm:

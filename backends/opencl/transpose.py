@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from portable.backend import Config, Kernel
 from portable.backends.opencl._launch import constant
-from portable.backends.opencl._plan import MAX_OUTER, Builder, Dim, add_copy, collapse, strides_of
+from portable.backends.opencl._plan import (
+    MAX_OUTER,
+    Builder,
+    Dim,
+    add_copy,
+    collapse,
+    strides_of,
+    why_not_memory,
+)
 from portable.device import Device
 from portable.op import Problem
 
@@ -25,7 +33,7 @@ def why_not(problem: Problem, device: Device) -> list[str]:
         return [f"dtype is {x.dtype} (takes elements of 1, 2, 4 or 8 bytes)"]
     if len(_dims(problem)) > MAX_OUTER + 1:
         return [f"{len(_dims(problem))} separate axes (takes {MAX_OUTER + 1})"]
-    return []
+    return why_not_memory(problem, device)
 
 
 def configs(problem: Problem, device: Device) -> list[Config]:

@@ -134,6 +134,7 @@ def _far(subject: Subject, dtype: str) -> list[str]:
         return _plain(case) and any(_has_rows(o.shape) for o in case.operands.values())
 
     for setup in setups(subject, dtype, has_rows):
+        ran, refused = 0, dict[str, None]()
         for index, array in enumerate(setup.values()):
             if not _has_rows(array.shape):
                 continue
@@ -143,11 +144,13 @@ def _far(subject: Subject, dtype: str) -> list[str]:
             except OSError as error:
                 return [f"no address space here: {error}"]
             problem = cases.problem_of(subject.op, host, setup.case)
-            if subject.why_not(problem):
+            if reasons := subject.why_not(problem):
+                refused.update(dict.fromkeys(reasons))
                 continue
             far = replace(setup, problem=problem, kernel=subject.compile(problem))
             far.verify("far", setup.values(), _run(far, host, "far"))
-        return []
+            ran += 1
+        return [] if ran else list(refused)
     return _NONE
 
 

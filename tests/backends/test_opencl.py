@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -142,6 +143,43 @@ def test_buffers_give_the_same_bits_as_shared_memory(device, monkeypatch):
     for mode in ("mapped", "copied"):
         monkeypatch.setattr(_runtime, "host_mode", lambda d, mode=mode: mode)
         np.testing.assert_array_equal(kernel("linear", device, x=x, w=w)(x, w), shared)
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "params"),
+    [
+        ("softmax", {"x": ((2, 4), "float32")}, {"axis": -1}),
+        ("sum", {"x": ((2, 4), "float64")}, {"axis": (1,)}),
+        ("transpose", {"x": ((2, 4), "int32")}, {"axes": (1, 0)}),
+        ("embedding", {"table": ((2, 4), "float32"), "indices": ((3,), "int64")}, {}),
+        ("matmul", {"a": ((2, 4), "float32"), "b": ((4, 3), "float32")}, {}),
+    ],
+)
+def test_tensors_that_no_buffer_holds_are_refused(name, operands, params):
+    """A view that reaches further than one buffer, where host memory is seen through buffers."""
+    implementation = BACKEND.implementation(name)
+    device = DEVICES[0]
+    extra = {k: v for k, v in device.info.extra.items() if k != "max_buffer"}
+    shared = replace(device, info=replace(device.info, extra=extra))
+    limited = replace(device, info=replace(device.info, extra={**extra, "max_buffer": "4096"}))
+    specs = {n: TensorSpec(shape, dtype) for n, (shape, dtype) in operands.items()}
+    assert not implementation.why_not(registry.op(name).bind(specs, params), limited)
+    first = next(iter(specs))
+    shape, dtype = operands[first]
+    far = {**specs, first: TensorSpec(shape, dtype, (1 << 12, 1))}
+    problem = registry.op(name).bind(far, params)
+    assert not implementation.why_not(problem, shared)
+    (reason,) = implementation.why_not(problem, limited)
+    assert reason == f"{first} spans {(4096 + 4) * specs[first].itemsize} bytes (takes 4096 in " \
+                     "one buffer)"  # fmt: skip
+
+
+def test_a_driver_without_shared_memory_says_what_a_buffer_holds():
+    from portable.backends.opencl import _runtime
+
+    for device in DEVICES:
+        limited = "max_buffer" in device.info.extra
+        assert limited == (_runtime.host_mode(_runtime.native(device)) != "svm")
 
 
 @runtimes()
