@@ -157,7 +157,8 @@ def write_html(path: str, benches: Sequence[WorkloadBench], hardware: Sequence[s
 
 
 def _records(benches: Iterable[WorkloadBench]) -> list[Record]:
-    return [r for b in benches for p in b.problems for r in p.result.records]
+    results = [p.result for b in benches for p in b.problems]
+    return [r for result in results for r in (*result.records, *contests.refusals(result))]
 
 
 def table(name: str, bench: WorkloadBench) -> Table:

@@ -52,8 +52,15 @@ def report(
     ] = None,
     platform: Annotated[
         list[str] | None,
-        typer.Option(help="member of H for performance portability; default: measured devices"),
+        typer.Option(
+            help="member of H for performance portability: DEVICE or DEVICE/ROUTE; repeatable; "
+            "default: everything measured"
+        ),
     ] = None,
+    platform_by: Annotated[
+        str,
+        typer.Option(help="what a platform is: a device by a route, or a device (route|device)"),
+    ] = "route",
     prices: Annotated[
         str | None, typer.Option(help="table of device, price_per_hour, power (CSV or JSON)")
     ] = None,
@@ -77,6 +84,7 @@ def report(
         workloads=[weights_of(name, scale) for name in workload or []],
         hardware=hardware or [],
         platforms=platform or None,
+        platform_by=platform_by,
         prices=price_tables.load(prices) if prices else [],
         baseline=older,
         tolerance=tolerance,

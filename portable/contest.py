@@ -56,12 +56,14 @@ class Result:
         problem: the problem.
         records: one per entrant, failures included.
         samples: timings by entrant's name, for paired comparisons.
-        skipped: candidates that were not let in, with the reason.
+        refused: candidates that cannot run it, with the reason.
+        skipped: candidates that could but were not let in, with the reason.
     """
 
     problem: Problem
     records: list[Record] = field(default_factory=list)
     samples: dict[str, measure.Samples] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
 
     def best(self) -> Record | None:
@@ -107,7 +109,7 @@ def contest(
     data = _Data(problem, host, device, cache, seed)
     inputs = arrays.look_at(_with_absent(op, problem, data.sets[0]), op.operand_names)
     eligible, refused = selector.candidates(op, problem, inputs, wishes)
-    result = Result(problem, skipped={c.name: "; ".join(c.refused) for c in refused})
+    result = Result(problem, refused={c.name: "; ".join(c.refused) for c in refused})
     wanted = only or _wanted(problem, eligible, backends, configs, slowest, result)
     entrants = _entrants(op, problem, inputs, eligible, wanted, result)
     right = _checked(op, problem, data, entrants, result)
@@ -369,6 +371,40 @@ def _about(candidate: Candidate) -> dict[str, Any]:
     return {"path": path, "device_clock": machine.device(candidate.device.id).info.clock}
 
 
+def refusals(result: Result) -> list[Record]:
+    """Records of who was not let in, so that a record file tells why somebody has no time.
+
+    They belong in files, not in the store: what is missing today may be installed tomorrow.
+    """
+    if not result.records:
+        return []
+    ran = {candidate_name(r) for r in result.records}
+    return [
+        _refusal(result.records[0], name, status, reason)
+        for status, names in (("unsupported", result.refused), ("skipped", result.skipped))
+        for name, reason in names.items()
+        if reason and name not in ran
+    ]
+
+
+def _refusal(like: Record, name: str, status: str, reason: str) -> Record:
+    backend, _, runtime = name.rstrip("]").partition("[")
+    entry = registry.registered().get(backend)
+    path = entry.backend.path if entry is not None and entry.backend is not None else ""
+    return Record(
+        problem=like.problem,
+        backend=backend,
+        implementation="",
+        device=like.device,
+        runtime=runtime,
+        status=status,
+        reason=reason[:2000],
+        machine=like.machine,
+        created=like.created,
+        details={"path": path} if path else {},
+    )
+
+
 def _bound_status(problem: Problem, candidate: Candidate, samples: measure.Samples) -> str:
     """A cold, correct time below the speed of light is a defect of the bound, never a score."""
     cost = registry.op(problem.op).cost(problem)
@@ -417,4 +453,4 @@ def _versions(backend: str) -> Mapping[str, str]:
     return {**evidence.versions(backend), "portable": VERSION}
 
 
-__all__ = ["Entrant", "Key", "Result", "contest"]
+__all__ = ["Entrant", "Key", "Result", "contest", "refusals"]

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from portable.errors import RecordError
 from portable.records import problem_to_json
 from portable.report.attribution import STEPS
 from portable.report.model import Report
+from portable.report.platforms import names_of
 from portable.report.rows import Row
 from portable.report.summary import sentences
 from portable.text import share, time_text
@@ -23,10 +25,11 @@ FORMAT = 1
 
 def rows_as_dicts(report: Report) -> list[dict[str, Any]]:
     """Every row as a flat dict; None where a figure has no meaning. Times in seconds."""
-    return [_flat(row, report) for row in report.rows]
+    names = names_of(report.platforms)
+    return [_flat(row, report, names) for row in report.rows]
 
 
-def _flat(row: Row, report: Report) -> dict[str, Any]:
+def _flat(row: Row, report: Report, names: Mapping[tuple[int, str], str]) -> dict[str, Any]:
     record, sol, cost = row.record, row.sol, row.cost
     steps = {step.name: step for step in row.steps}
     return {
@@ -34,6 +37,7 @@ def _flat(row: Row, report: Report) -> dict[str, Any]:
         "dtype": row.problem.dtype,
         "problem": row.label,
         "device": row.place.label,
+        "platform": names.get((id(row.place), record.runtime), ""),
         "hardware": row.place.hardware,
         "machine": record.machine,
         "backend": record.backend,
@@ -116,8 +120,8 @@ def json_data(report: Report) -> dict[str, Any]:
         "sources": list(report.sources),
         "summary": sentences(report),
         "rows": [
-            {**_flat(row, report), "problem_key": problem_to_json(row.problem)}
-            for row in report.rows
+            {**flat, "problem_key": problem_to_json(row.problem)}
+            for row, flat in zip(report.rows, rows_as_dicts(report), strict=True)
         ],
         "rankings": [_ranking(r) for r in report.rankings],
         "portability": [_study(s) for s in report.studies],
@@ -156,7 +160,11 @@ def _study(study: Any) -> dict[str, Any]:
 
     return {
         "workload": study.weights,
-        "platforms": list(study.platforms),
+        "formed_by": study.formed_by,
+        "platforms": [
+            {"name": p.name, "device": p.place.label, "route": p.route, "measured": p.measured}
+            for p in study.members
+        ],
         "results": [
             {
                 "application": r.application, "scope": r.scope,

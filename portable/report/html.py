@@ -65,7 +65,8 @@ def _share(value: float | None) -> str:
 
 
 def _context(report: Report, loader: Any, environment: Any) -> dict[str, Any]:
-    names = sorted({row.candidate for row in report.rows})
+    ran = {row.candidate for row in report.rows if row.ok}
+    names = sorted({row.candidate for row in report.rows}, key=lambda n: (n not in ran, n))
     slots = {name: index for index, name in enumerate(names)}
     kind, data = script_text(table_data(report))
     return {
@@ -76,6 +77,7 @@ def _context(report: Report, loader: Any, environment: Any) -> dict[str, Any]:
         "data_kind": kind,
         "data": data,
         "slots": slots,
+        "drawn": ran,
         "swatches": {name: charts.swatch(slot) for name, slot in slots.items()},
         "matrices": [matrix(report, place) for place in report.places],
         "rooflines": [
@@ -118,13 +120,16 @@ class Cell:
     why: str
 
 
+Line = tuple[str, tuple[Cell, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Candidates against ops of one device."""
+    """Candidates against ops of one device, in groups by route ("" where there is only one)."""
 
     place: Place
     columns: tuple[tuple[str, str], ...]
-    lines: tuple[tuple[str, tuple[Cell, ...]], ...]
+    groups: tuple[tuple[str, tuple[Line, ...]], ...]
 
 
 def matrix(report: Report, place: Place) -> Matrix:
@@ -137,11 +142,13 @@ def matrix(report: Report, place: Place) -> Matrix:
         column = (row.problem.op, row.problem.dtype)
         problems[column].add(row.problem)
         cells.setdefault((row.candidate, column), []).append(row)
-    names = sorted({r.candidate for r in rows})
-    lines = tuple(
-        (n, tuple(_cell(cells.get((n, c), []), len(problems[c])) for c in columns)) for n in names
-    )
-    return Matrix(place, columns, lines)
+    routes = {p.runtime: p.route for p in report.platforms if p.place is place}
+    groups: dict[str, list[Line]] = {route: [] for route in routes.values()}
+    for name, runtime in sorted({(r.candidate, r.record.runtime) for r in rows}):
+        line = tuple(_cell(cells.get((name, c), []), len(problems[c])) for c in columns)
+        groups.setdefault(routes.get(runtime, "not tried"), []).append((name, line))
+    heads = groups if len(groups) > 1 else {"": [x for lines in groups.values() for x in lines]}
+    return Matrix(place, columns, tuple((route, tuple(lines)) for route, lines in heads.items()))
 
 
 def _cell(rows: Sequence[Row], of: int) -> Cell:
@@ -235,16 +242,21 @@ def _bases(device: Any) -> str:
 
 
 def failures(report: Report) -> list[tuple[str, str, str, str, int, str]]:
-    """(status, candidate, op dtype, device, how many, reason) of what did not run correctly."""
-    found: dict[tuple[str, str, str, str, str], int] = {}
+    """(status, candidate, ops, device, how many, reason) of what did not run correctly."""
+    found: dict[tuple[str, str, str, str], list[str]] = {}
     for row in report.rows:
         if row.status == "ok":
             continue
-        what = f"{row.problem.op} {row.problem.dtype}"
         reason = row.reason if row.status != "bound_violated" else f"{row.label}: {row.reason}"
-        key = (row.status, row.candidate, what, row.place.label, reason[:300])
-        found[key] = found.get(key, 0) + 1
-    return [(s, c, w, p, n, r) for (s, c, w, p, r), n in sorted(found.items())]
+        key = (row.status, row.candidate, row.place.label, reason[:300])
+        found.setdefault(key, []).append(f"{row.problem.op} {row.problem.dtype}")
+    return [(s, c, _few(w), p, len(w), r) for (s, c, p, r), w in sorted(found.items())]
+
+
+def _few(names: Sequence[str], most: int = 4) -> str:
+    distinct = sorted(set(names))
+    more = f" and {len(distinct) - most} more" if len(distinct) > most else ""
+    return ", ".join(distinct[:most]) + more
 
 
 def _environment(place: Place, report: Report) -> dict[str, Any]:

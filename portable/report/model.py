@@ -10,10 +10,12 @@ from portable import registry
 from portable.op import Problem
 from portable.records import Record
 from portable.records.record import utc_now
+from portable.report import platforms as forming
 from portable.report import portability, projection, ranking
 from portable.report import weights as weighting
 from portable.report.baseline import TOLERANCE, Change, compare
 from portable.report.places import Place
+from portable.report.platforms import Platform
 from portable.report.prices import Price
 from portable.report.projection import Projected
 from portable.report.ranking import Ranking
@@ -31,6 +33,7 @@ class Report:
         title: of the page.
         created: UTC, ISO 8601.
         rows, places: the facts and the measured devices.
+        platforms: the measured devices, each by every route.
         workloads: what the sums are weighted with; one that counts every problem once where none
             was given.
         weighted: whether a workload was given.
@@ -52,6 +55,7 @@ class Report:
     places: list[Place]
     workloads: list[Weights]
     weighted: bool
+    platforms: list[Platform] = field(default_factory=list)
     rankings: list[Ranking] = field(default_factory=list)
     studies: list[portability.Study] = field(default_factory=list)
     projected: list[Projected] = field(default_factory=list)
@@ -86,6 +90,7 @@ def build(
     chosen: Choices | None = None,
     hardware: Sequence[str] = (),
     platforms: Sequence[str] | None = None,
+    platform_by: str = "route",
     prices: Sequence[Price] = (),
     baseline: Iterable[Record] | None = None,
     tolerance: float = TOLERANCE,
@@ -102,9 +107,10 @@ def build(
         workloads: weights of problems; without any, every measured problem counts once.
         chosen: name of the candidate that the selector chose, by problem.
         hardware: entries of the hardware database to project onto.
-        platforms: H of performance portability, device names as in the report or keys of the
-            hardware database; default: every measured device. One that has no records counts as
-            not supported.
+        platforms: H of performance portability, see `platforms.declared`; default: what was
+            measured, formed by `platform_by`. One that has no records counts as not supported.
+        platform_by: "route": every device by each of its routes is a platform; "device": every
+            device is.
         prices: see `prices.load`.
         baseline: older records to compare with.
         tolerance: relative slow-down that is never a regression.
@@ -115,7 +121,7 @@ def build(
         notes: shown under "method".
 
     Raises:
-        UnknownNameError: unknown hardware.
+        UnknownNameError: unknown hardware, or way to form platforms.
     """
     rows, places = build_rows(records, chosen)
     given = [workloads] if isinstance(workloads, Weights) else list(workloads)
@@ -123,12 +129,12 @@ def build(
     report = Report(
         title, utc_now(), rows, places, used, bool(given), prices=list(prices),
         crosscompile=crosscompile, port_cost=port_cost, sources=tuple(sources),
-        notes=tuple(notes),
+        notes=tuple(notes), platforms=forming.formed(rows, places, "route"),
     )  # fmt: skip
     for weights in used:
         found = (ranking.rank(rows, place, weights) for place in places)
         report.rankings += [r for r in found if r is not None]
-    report.studies = list(_studies(report, platforms))
+    report.studies = list(_studies(report, platforms, platform_by))
     report.projected = projection.project(hardware, rows, places, used)
     if baseline is not None:
         report.changes = compare(build_rows(baseline)[0], rows, tolerance)
@@ -137,25 +143,17 @@ def build(
     return report
 
 
-def _studies(report: Report, names: Sequence[str] | None) -> Iterable[portability.Study]:
-    members = declared(report.places, names)
-    by_driver = portability.drivers(report.rows, report.places)
+def _studies(report: Report, names: Sequence[str] | None, by: str) -> Iterable[portability.Study]:
+    rows, places = report.rows, report.places
+    if not rows:
+        return
+    if names is not None:
+        looks = [("names", forming.declared(rows, places, names))]
+    else:
+        other = next(way for way in forming.FORMED_BY if way != by)
+        looks = [(way, forming.formed(rows, places, way)) for way in (by, other)]
+    (_, first), *_ = looks
     for weights in report.workloads:
-        if not report.rows:
-            return
-        yield portability.study(report.rows, members, weights)
-        if names is None and len(by_driver) > len(members):
-            yield portability.study(report.rows, by_driver, weights)
-
-
-def declared(places: Sequence[Place], names: Sequence[str] | None) -> list[portability.Platform]:
-    """H as declared; a name without records stays a member, so that PP is zero."""
-    if names is None:
-        return portability.devices(places)
-    found = []
-    for name in names:
-        wanted = name.casefold()
-        match = [p for p in places if wanted in (p.label.casefold(), p.hardware.casefold())]
-        place = match[0] if match else Place(name, ("", name), name, "", None, 0)
-        found.append(portability.Platform(place.label, place))
-    return found
+        for index, (way, members) in enumerate(looks):
+            if not index or 1 < len(members) != len(first):
+                yield portability.study(rows, members, weights, way, aside=index > 0)

@@ -11,6 +11,9 @@ from portable.errors import RecordError, UnknownNameError
 from portable.records import Record
 from portable.roofline import Roofs
 
+UNTRIED = ("unsupported", "skipped")
+"""Statuses of what was never started: it used neither a library nor a driver."""
+
 
 @dataclass(slots=True, eq=False)
 class Place:
@@ -62,6 +65,8 @@ def _place(key: tuple[str, str], records: Sequence[Record]) -> Place:
         label += f", {units} cores" if units > 1 else ", 1 core"
     runtimes: dict[str, str] = {}
     for record in records:
+        if record.status in UNTRIED:
+            continue
         candidate = f"{record.backend}[{record.runtime}]" if record.runtime else record.backend
         versions = ", ".join(f"{k} {v}" for k, v in sorted(record.versions.items()))
         runtimes[candidate] = versions or record.device.driver

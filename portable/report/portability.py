@@ -3,39 +3,28 @@
 Efficiency of an application on a platform, for a workload:
     application efficiency   = sum(w T_best) / sum(w T),  T_best: best known on that device
     architectural efficiency = sum(w T_SOL) / sum(w T)
-over all problems somebody ran correctly on that device. One problem that the application does not
-run correctly there makes the platform unsupported, and PP zero.
+over all problems somebody ran correctly on that device, by whichever route. One problem that the
+application does not run correctly there makes the platform unsupported, and PP zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from portable import roofline
 from portable.op import Problem
-from portable.report.places import Place
+from portable.report.places import UNTRIED
+from portable.report.platforms import Platform, formed
 from portable.report.ranking import Table, best_of, table_of
-from portable.report.rows import Row
+from portable.report.rows import Row, identity
 from portable.report.weights import Weights
 from portable.roofline import Portability
 
 CHOSEN = "portable"
 """The application that runs each problem where the selector sends it (or, without choices, on the
 best candidate)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Platform:
-    """A member of H: a device, or a device by one of its drivers."""
-
-    name: str
-    place: Place
-    runtime: str | None = None
-
-    def takes(self, row: Row) -> bool:
-        """Whether a row was measured on it."""
-        return self.runtime is None or row.record.runtime == self.runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,65 +53,72 @@ class Study:
     """All applications over one declared H.
 
     Attributes:
-        platforms: H.
+        members: H.
         weights: name of the workload.
         results: whole workload first, then by op.
-        by_driver: whether H tells the drivers of one device apart.
+        formed_by: "route" or "device", or "names" when H was declared by names.
+        aside: whether it is a second look at what another study shows.
     """
 
-    platforms: tuple[str, ...]
+    members: tuple[Platform, ...]
     weights: str
     results: tuple[Result, ...]
-    by_driver: bool = False
+    formed_by: str = "names"
+    aside: bool = False
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """Names of H."""
+        return tuple(p.name for p in self.members)
 
 
-def devices(places: Sequence[Place]) -> list[Platform]:
-    """H = the measured devices."""
-    return [Platform(place.label, place) for place in places]
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What efficiencies are computed from: correct rows by device, and all rows that stand."""
+
+    tables: Mapping[str, Table]
+    tried: Mapping[tuple[int, str], list[Row]]
+    weights: Weights
+    routes: Sequence[Platform]
 
 
-def drivers(rows: Sequence[Row], places: Sequence[Place]) -> list[Platform]:
-    """H = the measured devices, each by every driver of it."""
-    found = []
-    for place in places:
-        runtimes = {row.record.runtime for row in rows if row.place is place}
-        for runtime in sorted(runtimes):
-            name = f"{place.label} · {runtime}" if runtime else place.label
-            found.append(Platform(name, place, runtime))
-    return found
-
-
-def study(rows: Sequence[Row], platforms: Sequence[Platform], weights: Weights) -> Study:
+def study(
+    rows: Sequence[Row],
+    platforms: Sequence[Platform],
+    weights: Weights,
+    formed_by: str = "names",
+    *,
+    aside: bool = False,
+) -> Study:
     """PP of every backend and of the selector's choice over H.
 
     Problems of the workload that nobody ran on any platform are left out; those that only some
     platforms saw count there.
     """
+    tried: dict[tuple[int, str], list[Row]] = {}
+    for row in rows:
+        if row.headline:
+            tried.setdefault((id(row.place), row.record.backend), []).append(row)
+    places = list({id(p.place): p.place for p in platforms}.values())
     tables = {p.name: table_of(rows, p.place) for p in platforms}
-    applications = sorted({r.record.backend for r in rows if r.headline})
+    facts = _Facts(tables, tried, weights, formed(rows, places, "route"))
+    applications = sorted({backend for _, backend in tried})
     ops = sorted({p.op for t in tables.values() for p in t if p in weights.calls})
     results = [
-        _result(application, scope, platforms, tables, weights)
+        _result(application, scope, platforms, facts)
         for scope in ["", *ops]
         for application in [CHOSEN, *applications]
     ]
-    by_driver = any(p.runtime is not None for p in platforms)
-    return Study(tuple(p.name for p in platforms), weights.name, tuple(results), by_driver)
+    return Study(tuple(platforms), weights.name, tuple(results), formed_by, aside)
 
 
-def _result(
-    application: str,
-    scope: str,
-    platforms: Sequence[Platform],
-    tables: Mapping[str, Table],
-    weights: Weights,
-) -> Result:
+def _result(application: str, scope: str, platforms: Sequence[Platform], facts: _Facts) -> Result:
     app: dict[str, float | None] = {}
     arch: dict[str, float | None] = {}
     why: dict[str, str] = {}
     for platform in platforms:
         app[platform.name], arch[platform.name], why[platform.name] = _efficiencies(
-            application, scope, platform, tables[platform.name], weights
+            application, scope, platform, facts
         )
     names = [p.name for p in platforms]
     return Result(
@@ -136,20 +132,21 @@ def _result(
 
 
 def _efficiencies(
-    application: str, scope: str, platform: Platform, table: Table, weights: Weights
+    application: str, scope: str, platform: Platform, facts: _Facts
 ) -> tuple[float | None, float | None, str]:
+    table, calls_of = facts.tables[platform.name], facts.weights.calls
     own = best = sol = 0.0
     bounded = True
-    wanted = [p for p in table if p in weights.calls and scope in ("", p.op)]
+    wanted = [p for p in table if p in calls_of and scope in ("", p.op)]
     if not wanted:
-        return None, None, "nothing of this was measured there"
+        return None, None, _why_nothing(platform, facts)
     missing = []
     for problem in wanted:
         row = _pick(application, table[problem], platform)
         if row is None or row.time is None:
             missing.append(problem)
             continue
-        calls, fastest = weights.calls[problem], best_of(table[problem])
+        calls, fastest = calls_of[problem], best_of(table[problem])
         own += calls * row.time
         best += calls * (fastest.time or row.time)
         if row.sol is None or row.sol_fraction is None:
@@ -157,7 +154,7 @@ def _efficiencies(
         else:
             sol += calls * row.sol.time
     if missing:
-        return None, None, _why_missing(missing, len(wanted))
+        return None, None, _why_missing(application, platform, missing, len(wanted), facts)
     return best / own, sol / own if bounded else None, ""
 
 
@@ -171,9 +168,49 @@ def _pick(application: str, candidates: Mapping[str, Row], platform: Platform) -
     return min(pool, key=lambda r: r.time or 0.0, default=None)
 
 
-def _why_missing(missing: Sequence[Problem], wanted: int) -> str:
-    if len(missing) == wanted:
-        return "ran nothing correctly there"
-    ops = sorted({f"{p.op} {p.dtype}" for p in missing})
-    listed = ", ".join(ops[:3]) + (" ..." if len(ops) > 3 else "")
-    return f"no correct result for {len(missing)} of {wanted} problems ({listed})"
+# --- why a platform is not supported -----------------------------------------------------------
+
+
+def _why_nothing(platform: Platform, facts: _Facts) -> str:
+    if platform.measured:
+        return "nothing of this was measured there"
+    known = ", ".join(sorted({p.name for p in facts.routes if p.measured}))
+    return "there is no record of it" + (f" (there are of {known})" if known else "")
+
+
+def _why_missing(
+    application: str,
+    platform: Platform,
+    missing: Sequence[Problem],
+    wanted: int,
+    facts: _Facts,
+) -> str:
+    if len(missing) < wanted:
+        ops = sorted({f"{p.op} {p.dtype}" for p in missing})
+        listed = ", ".join(ops[:3]) + (" ..." if len(ops) > 3 else "")
+        said = _said(application, platform, set(missing), facts)
+        reason = f": {said}" if said else ""
+        return f"no correct result for {len(missing)} of {wanted} problems ({listed}){reason}"
+    rows = facts.tried.get((id(platform.place), application), [])
+    ways = [p.route for p in facts.routes if p.route and any(r.ok and p.takes(r) for r in rows)]
+    here = [r for r in rows if platform.takes(r)]
+    if not here and ways:
+        return f"it reaches this device by {' and '.join(ways)} only"
+    return _said(application, platform, set(missing), facts) or "ran nothing correctly there"
+
+
+def _said(
+    application: str, platform: Platform, problems: Collection[Problem], facts: _Facts
+) -> str:
+    """What its records say: the most frequent reason, and how many others there are."""
+    rows = facts.tried.get((id(platform.place), application), [])
+    found = Counter(
+        f"{row.status}: {row.reason}"[:160]
+        for row in rows
+        if not row.ok and row.reason and identity(row.problem) in problems
+        and (platform.takes(row) or row.status in UNTRIED)
+    )  # fmt: skip
+    if not found:
+        return ""
+    (first, _), others = found.most_common(1)[0], len(found) - 1
+    return first + (f" (and {others} more reasons)" if others else "")

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from portable.report.model import Report
-from portable.report.places import Place
+from portable.report.places import UNTRIED, Place
+from portable.report.portability import CHOSEN, Study
 from portable.report.ranking import Ranking, Total, best_of, table_of
 from portable.report.rows import Row
 from portable.stats import geometric_mean
@@ -24,20 +25,24 @@ def sentences(report: Report) -> list[str]:
     for ranking in report.rankings:
         lines += _workload(ranking, report, with_fix=ranking.weights.name not in seen)
         seen.add(ranking.weights.name)
+    lines += [_portability(study) for study in report.studies if not study.aside]
+    lines += _refused(report)
     lines += _warnings(report)
     return lines
 
 
 def _what(report: Report) -> str:
+    tried = [r for r in report.rows if r.status not in UNTRIED]
     problems = len({r.problem for r in report.rows})
-    backends = len({r.record.backend for r in report.rows})
-    devices = len(report.places)
-    ok = sum(r.ok for r in report.rows)
+    backends = len({r.record.backend for r in tried})
+    devices, platforms = len(report.places), len(report.platforms)
+    ok = sum(r.ok for r in tried)
     text = (
-        f"{_count(len(report.rows), 'measurement')} of {_count(problems, 'problem')} by "
-        f"{_count(backends, 'backend')} on {_count(devices, 'device')}, {ok} of them correct and "
-        "timed"
+        f"{_count(len(tried), 'measurement')} of {_count(problems, 'problem')} by "
+        f"{_count(backends, 'backend')} on {_count(devices, 'device')}"
     )
+    text += f" by {_count(platforms, 'route')}" if platforms > devices else ""
+    text += f", {ok} of them correct and timed"
     if report.projected:
         text += f"; {_count(len(report.projected), 'more device')} projected, not measured"
     return text + "."
@@ -87,6 +92,38 @@ def _workload(ranking: Ranking, report: Report, *, with_fix: bool) -> list[str]:
     return lines
 
 
+def _portability(study: Study) -> str:
+    whole = [r for r in study.results if not r.scope]
+    own = next(r for r in whole if r.application == CHOSEN)
+    others = [r for r in whole if r is not own]
+    text = f"{study.weights} over {_count(len(study.platforms), 'platform')}"
+    if own.app.value:
+        text += f": portable's PP is {share(own.app.value)} (application efficiency)"
+    else:
+        gaps = "; ".join(f"{name}: {why}" for name, why in own.why.items())
+        text += f": portable's PP is zero ({gaps})"
+    everywhere = sorted((r for r in others if r.app.value), key=lambda r: -(r.app.value or 0.0))
+    if everywhere:
+        best = everywhere[0]
+        text += f"; the best single backend is {best.application} with {share(best.app.value or 0)}"
+    elif others:
+        text += "; no single backend runs on all of them, so the PP of each is zero"
+    return text + "."
+
+
+def _refused(report: Report) -> list[str]:
+    """Backends that never ran, with what they say."""
+    ran = {r.candidate for r in report.rows if r.status not in UNTRIED}
+    found: dict[str, list[str]] = {}
+    for row in report.rows:
+        if row.status == "unsupported" and row.candidate not in ran:
+            found.setdefault(row.candidate, []).append(row.reason)
+    said = [
+        f"{name} ({Counter(r).most_common(1)[0][0][:120]})" for name, r in sorted(found.items())
+    ]
+    return [f"Not able to run here: {', '.join(said)}."] if said else []
+
+
 def _single(total: Total) -> str:
     where = "wherever it runs" if total.missing else "alone"
     return f"{ratio(total.slowdown)} with {total.candidate} {where}"
@@ -110,10 +147,11 @@ def _warnings(report: Report) -> list[str]:
     if wrong:
         names = ", ".join(sorted({f"{r.problem.op} on {r.candidate}" for r in wrong}))
         lines.append(f"Wrong results: {names}.")
-    guessed = [r for r in report.headlines if _guessed(r)]
+    shares = [r for r in report.headlines if r.ok]
+    guessed = [r for r in shares if _guessed(r)]
     if guessed:
         lines.append(
-            f"{len(guessed)} of {len(report.headlines)} shares of the speed of light rest on "
+            f"{len(guessed)} of {len(shares)} shares of the speed of light rest on "
             "estimated peaks or bandwidths (marked ≈)."
         )
     if report.changes is not None:

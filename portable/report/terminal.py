@@ -163,9 +163,9 @@ def fixes(ranking: Ranking) -> Table:
 def _portability(report: Report) -> list[Table]:
     tables = []
     for study in report.studies:
-        if study.by_driver:
+        if study.aside:
             continue
-        title = f"performance portability, {study.weights}; H = {{{', '.join(study.platforms)}}}"
+        title = f"performance portability, {study.weights}; H = {{{'; '.join(study.platforms)}}}"
         table = _new("application", "PP (app.)", "PP (arch.)", "coverage", "why zero", title=title)
         for result in study.results:
             if result.scope:

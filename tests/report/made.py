@@ -12,6 +12,7 @@ from portable.records import DeviceKey, Record
 CPU = DeviceKey("cpu", "AMD EPYC", "cpu-amd-zen5", "zen5", 2, "")
 H100 = DeviceKey("cuda:0", "NVIDIA H100 80GB HBM3", "nvidia-h100-sxm", "sm_90", 132, "12.8")
 MI300X = DeviceKey("rocm:0", "AMD Instinct MI300X", "amd-mi300x", "gfx942", 304, "6.4")
+LABEL = "AMD Zen 5 (EPYC 9005 'Turin'), 2 cores"
 ROOFS = {"float32/vector": 200e9, "float64/vector": 100e9, "dram": 30e9, "launch": 1e-6}
 PATHS = {
     "numpy": "vendor library", "torch": "vendor library", "jax": "compiler",

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from portable import report, roofline
-from portable.report import portability
 from portable.report.ranking import rank
 from portable.report.rows import build_rows
 from portable.report.weights import from_entries, from_mapping
@@ -137,21 +136,6 @@ def test_a_declared_platform_without_records_is_unsupported():
     assert found.platforms[1] == "H200 SXM"
     assert result(found, "torch").app.value == 0
     assert "H200 SXM" in result(found, "torch").app.reason
-
-
-def test_drivers_of_one_device_may_be_platforms():
-    records = [
-        made.record(A, "numpy", 1e-3), made.record(A, "opencl[pocl]", 2e-3),
-        made.record(A, "opencl[intel]", 4e-3),
-    ]  # fmt: skip
-    rows, places = build_rows(records)
-    members = portability.drivers(rows, places)
-    assert [p.runtime for p in members] == ["", "intel", "pocl"]
-    weights = from_mapping("w", {A: (1, "")})
-    only_opencl = portability.study(rows, members[1:], weights)
-    # Both against the best time on that CPU, whoever reached it.
-    assert result(only_opencl, "opencl").app.value == pytest.approx(2 / (2 + 4))
-    assert result(only_opencl, "numpy").app.value == 0
 
 
 # The three ordinary inputs that break P3's functions.
