@@ -33,7 +33,8 @@ Calls = dict[str, Callable[[], Any]]
 BACKEND = registry.backend("opencl")
 DEVICES = [d for d in BACKEND.devices() if d.id == "cpu"]
 RNG = np.random.default_rng(0)
-SECONDS = 2.0  # per row, at least three rounds
+ROUNDS, BURST, PAUSE = 5, 0.06, 0.04
+"""Bursts of each candidate, seconds of a burst, and before it (OpenBLAS spins for 26 ms)."""
 clock = time.perf_counter
 
 # Facts from the published workloads: (name, m, n, k) of layers x @ w.T, scaled to a CPU.
@@ -96,16 +97,26 @@ def jax_call(function: Callable[..., Any], *operands: Any) -> Callable[[], Any]:
 
 
 def medians(calls: Calls) -> dict[str, float]:
-    """Interleaved rounds: median seconds of each candidate."""
+    """Rounds of short bursts of each candidate, in turn: median seconds of each.
+
+    Threads of a library spin for a while after its call, on the other core too: so there is a pause
+    between candidates until they sleep, and a first call of each burst, which wakes its own
+    threads and is not counted.
+    """
     for call in calls.values():
         call()
     times: dict[str, list[float]] = {name: [] for name in calls}
-    start = time.perf_counter()
-    while len(next(iter(times.values()))) < 3 or time.perf_counter() - start < SECONDS:
-        for name, call in calls.items():
-            before = clock()
+    names = list(calls)
+    for turn in range(ROUNDS):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            time.sleep(PAUSE)
+            call = calls[name]
             call()
-            times[name].append(clock() - before)
+            until, enough = time.perf_counter() + BURST, len(times[name]) + 2
+            while time.perf_counter() < until or len(times[name]) < enough:
+                before = clock()
+                call()
+                times[name].append(clock() - before)
     return {name: statistics.median(t) for name, t in times.items()}
 
 
