@@ -10,8 +10,9 @@ facts; nothing in the package needs FOLDER.
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,11 @@ SHORT = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64
          "float8_e4m3": "f8e4m3", "int8": "i8"}  # fmt: skip
 REDUCTIONS = {"sum": "sum", "max": "max", "mean": "mean", "argmax": "argmax"}
 BLOCK = 128
+STATED_TOKENS = {"bert-base": 384, "bert-large-mlperf": 384, "t5-base": 512 + 114,
+                 "whisper-tiny": 96, "trace-bert-base-train": 2048, "trace-gpt2-train": 2048,
+                 "trace-megatron-bert-train": 256, "trace-m2m100-t5like-train": 512}  # fmt: skip
+"""Tokens per unit by sequence length (BERT), stated lengths, or rows of the vocabulary's embedding
+(training traces); where another embedding is looked up too, its rows are no tokens."""
 
 Mapped = dict[str, Any]
 """{"op", "operands", "params"?, "approx"?}: one problem of ours."""
@@ -241,7 +247,30 @@ def suite(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = [head]
     for full, cpu in zip(data["entries"], data["cpu_entries"], strict=True):
         lines += _entries(full, cpu)
+    if count := tokens(lines):
+        head["tokens"] = count
+    if count := devices(head["suite"]):
+        head["devices"] = count
     return lines
+
+
+def devices(name: str) -> int:
+    """Devices that a suite's name says it is split over; 0 when it is not."""
+    split = re.search(r"-tp(\d+)", name)
+    return int(split[1]) if split else 0
+
+
+def tokens(lines: Sequence[Mapping[str, Any]]) -> float:
+    """Tokens that one unit reads and writes; 0 where the suite has no such notion."""
+    head, *entries = lines
+    if head["kind"] != "llm-inference":
+        return STATED_TOKENS.get(head["suite"], 0)
+    rows = (
+        line["weight"] * int(line["operands"]["indices"].partition("[")[2].rstrip("]"))
+        for line in entries
+        if line.get("op") == "embedding"
+    )
+    return round(sum(rows), 2)
 
 
 def _entries(full: Mapping[str, Any], cpu: Mapping[str, Any]) -> list[dict[str, Any]]:

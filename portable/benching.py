@@ -50,6 +50,9 @@ class WorkloadBench:
         unmapped: ops of the workload that `portable` does not have, with their share.
         problems: the measured ones, by share.
         unit: what one unit of the weights is.
+        tokens: tokens that one unit reads and writes; 0 where that has no meaning.
+        devices: devices that work on one unit together.
+        scaled: the part of `covered` whose problems were scaled down for a small CPU.
     """
 
     name: str
@@ -57,6 +60,9 @@ class WorkloadBench:
     unmapped: dict[str, float]
     problems: list[Benched] = field(default_factory=list)
     unit: str = ""
+    tokens: float = 0.0
+    devices: int = 1
+    scaled: float = 0.0
 
 
 def bench(
@@ -83,10 +89,9 @@ def bench(
         registry.op(name)
     for name in backends or ():
         registry.backend(name.partition("[")[0])
-    chosen, units = {}, {}
+    chosen, loads = {}, {}
     for name in names:
-        loaded = workloads.load(name)
-        units[name] = loaded.weight_unit
+        loads[name] = loaded = workloads.load(name)
         chosen[name] = _with_every_op(
             workloads.select(loaded, share=share, limit=limit, scale=scale, ops=ops),
             workloads.problems(loaded, scale) if ops is None else [],
@@ -95,8 +100,9 @@ def bench(
     done, found = 0, {}
     for name, selection in chosen.items():
         found[name] = here = WorkloadBench(
-            name, selection.share, dict(selection.unmapped), unit=units[name]
-        )
+            name, selection.share, dict(selection.unmapped), unit=loads[name].weight_unit,
+            tokens=loads[name].tokens, devices=loads[name].devices, scaled=selection.scaled,
+        )  # fmt: skip
         for entry in selection.problems:
             if progress is not None:
                 progress(done, total, f"{name}: {entry.note or entry.problem.op}")
@@ -124,8 +130,12 @@ def _with_every_op(selection: Selection, everything: Sequence[Weighted]) -> Sele
         if weighted.problem.op not in seen:
             seen.add(weighted.problem.op)
             more.append(weighted)
-    share = selection.share + sum(w.share for w in more)
-    return replace(selection, problems=(*selection.problems, *more), share=share)
+    return replace(
+        selection,
+        problems=(*selection.problems, *more),
+        share=selection.share + sum(w.share for w in more),
+        scaled=selection.scaled + sum(w.scaled for w in more),
+    )
 
 
 def _choice(problem: Problem, device: str) -> str:

@@ -150,7 +150,8 @@ def weights_of(name: str, scale: str = "cpu") -> Weights:
     entries = ((w.problem, w.weight, w.note) for w in selection.problems if w.weight > 0)
     return from_entries(
         loaded.name, entries, unit=loaded.weight_unit, covered=selection.share,
-        unmapped=selection.unmapped,
+        unmapped=selection.unmapped, tokens=loaded.tokens, scaled=selection.scaled,
+        devices=loaded.devices,
     )  # fmt: skip
 
 

@@ -168,6 +168,36 @@ def test_an_entry_that_does_not_fit_its_op_says_where():
     assert "'n' of matmul" in caught.value.__notes__[0]
 
 
+def test_tokens_of_a_unit_are_the_rows_of_its_token_embedding():
+    llama = workloads.load("llama3.1-8b")
+    rows = sum(e.weight * e.operands["indices"].size for e in llama.entries if e.op == "embedding")
+    assert llama.tokens == pytest.approx(rows, abs=0.01)
+    bert = workloads.load("bert-base")  # looks up word, position and segment
+    rows = sum(e.weight * e.operands["indices"].size for e in bert.entries if e.op == "embedding")
+    assert bert.tokens == pytest.approx(rows / 3, rel=1e-4)
+    assert workloads.load("resnet50-inference").tokens == 0
+    for name in workloads.names():
+        suite = workloads.load(name)
+        if suite.kind in ("llm-inference", "encoder-inference", "encdec-inference"):
+            assert suite.tokens > 0, name
+
+
+def test_devices_of_a_unit():
+    assert workloads.load("llama3.1-70b-tp4").devices == 4
+    assert workloads.load("llama3.1-8b").devices == 1
+    with pytest.raises(RecordError, match="devices is 0"):
+        parse(lines(head={**HEAD, "devices": 0}), "x")
+    with pytest.raises(RecordError, match="tokens is -1"):
+        parse(lines(head={**HEAD, "tokens": -1}), "x")
+
+
+def test_a_selection_tells_what_was_scaled_down():
+    entry = {**ENTRY, "cpu": {"operands": {"a": "f32[2x8]", "b": "f32[8x2]"}}}
+    small = workloads.select(parse(lines(entry), "x"), share=1.0)
+    assert small.scaled == small.share > 0
+    assert workloads.select(parse(lines(entry), "x"), share=1.0, scale="full").scaled == 0
+
+
 def test_the_converter_and_the_suites_agree():
     folder = ROOT / "../shared/workloads"
     if not folder.is_dir():

@@ -12,6 +12,7 @@ from typing import Any
 
 from portable.errors import RecordError
 from portable.records import problem_to_json
+from portable.report import bills
 from portable.report.attribution import STEPS
 from portable.report.model import Report
 from portable.report.platforms import names_of
@@ -126,6 +127,7 @@ def json_data(report: Report) -> dict[str, Any]:
         "rankings": [_ranking(r) for r in report.rankings],
         "portability": [_study(s) for s in report.studies],
         "projected": [_projected(p) for p in report.projected],
+        "costs": [_cost(line) for line in bills.lines(report)],
         "changes": None if report.changes is None else [_change(c) for c in report.changes],
     }
 
@@ -189,6 +191,16 @@ def _projected(device: Any) -> dict[str, Any]:
             }
             for p in device.rows
         ],
+    }  # fmt: skip
+
+
+def _cost(line: Any) -> dict[str, Any]:
+    return {
+        "workload": line.workload, "device": line.device, "measured": line.measured,
+        "runs_on": line.runs_on, "devices": line.devices, "time": line.time,
+        "cost": line.bill.cost, "cost_per_million_tokens": line.bill.cost_per_million_tokens,
+        "currency": line.bill.currency, "energy_at_most": line.bill.energy,
+        "lower_bound_because": line.least,
     }  # fmt: skip
 
 

@@ -14,11 +14,10 @@ from typing import Any
 
 from portable import backend as protocols
 from portable.errors import RecordError
-from portable.report import charts, foreign
+from portable.report import bills, charts, foreign
 from portable.report.attribution import MEANING, STEPS
 from portable.report.model import Report
 from portable.report.places import Place
-from portable.report.prices import Bill, bill
 from portable.report.ranking import Ranking, Total
 from portable.report.rows import Row
 from portable.report.summary import ratio, sentences
@@ -85,8 +84,10 @@ def _context(report: Report, loader: Any, environment: Any) -> dict[str, Any]:
             for place in report.places
             if (chart := charts.roofline(place, report.rows, slots)) is not None
         ],
-        "rankings": [_ranking(r, report) for r in report.rankings],
+        "rankings": [_ranking(r) for r in report.rankings],
         "projected": [_projected(p, report) for p in report.projected],
+        "bills": bills.lines(report),
+        "unpriced": bills.unused(report),
         "cascades": [charts.cascade(study) for study in report.studies],
         "failures": failures(report),
         "environment": [_environment(place, report) for place in report.places],
@@ -176,7 +177,7 @@ def _level(gap: float | None) -> int:
 # --- ranking -----------------------------------------------------------------------------------
 
 
-def _ranking(ranking: Ranking, report: Report) -> dict[str, Any]:
+def _ranking(ranking: Ranking) -> dict[str, Any]:
     longest = max(t.with_fallback for t in ranking.totals) or 1.0
     lead = ranking.totals[0]
     return {
@@ -186,14 +187,12 @@ def _ranking(ranking: Ranking, report: Report) -> dict[str, Any]:
         "lead": label_of(lead),
         "fixes": [f for f in ranking.fixes if f.kind != "port" and f.share >= LEAST_SHARE],
         "ports": [f for f in ranking.fixes if f.kind == "port"],
-        "bill": _bill(ranking, report),
     }
 
 
 def label_of(total: Total) -> str:
     """A total's name for people."""
-    words = {"chosen": "chosen by the selector", "best": "the best of each"}
-    return words.get(total.candidate, total.candidate)
+    return bills.WORDS.get(total.candidate, total.candidate)
 
 
 def _bar(total: Total, longest: float) -> dict[str, Any]:
@@ -211,22 +210,11 @@ def _bar(total: Total, longest: float) -> dict[str, Any]:
     }
 
 
-def _bill(ranking: Ranking, report: Report) -> Bill | None:
-    if not report.prices:
-        return None
-    time = ranking.totals[0].with_fallback
-    place = ranking.place
-    return bill(time, ranking.weights.tokens, report.prices, place.label, place.spec)
-
-
 def _projected(device: Any, report: Report) -> dict[str, Any]:
     totals = []
     for weights in report.workloads:
         sol, time, missing = device.totals[weights.name]
-        known = bill(time, weights.tokens, report.prices, device.spec.name, device.spec) if (
-            report.prices and time is not None
-        ) else None  # fmt: skip
-        totals.append((weights, sol, time, missing, known))
+        totals.append((weights, sol, time, missing))
     return {"device": device, "totals": totals, "basis": _bases(device)}
 
 

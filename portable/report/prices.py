@@ -17,6 +17,7 @@ from typing import Any
 
 from portable.device import DeviceSpec
 from portable.errors import RecordError, UnknownNameError
+from portable.report.weights import Weights
 
 COLUMNS = ("device", "price_per_hour", "power", "currency")
 
@@ -37,7 +38,7 @@ class Bill:
     """A workload on a device.
 
     Attributes:
-        cost: price of one unit of the workload; None without a price.
+        cost: price of one unit of the workload on all its devices; None without a price.
         cost_per_million_tokens: None without a price or tokens.
         energy: [J] at full power for the whole time: an upper bound; None without a power.
         currency: as in the table.
@@ -114,17 +115,18 @@ def find(prices: Sequence[Price], label: str, spec: DeviceSpec | None) -> Price 
 
 
 def bill(
-    time: float, tokens: float, prices: Sequence[Price], label: str, spec: DeviceSpec | None
+    time: float, weights: Weights, prices: Sequence[Price], label: str, spec: DeviceSpec | None
 ) -> Bill:
-    """Cost and energy of `time` seconds on a device."""
+    """Cost and energy of a unit of a workload that takes `time` [s] on each of its devices."""
     price = find(prices, label, spec)
-    cost = price.per_hour * time / 3600 if price and price.per_hour is not None else None
+    busy = time * weights.devices
+    cost = price.per_hour * busy / 3600 if price and price.per_hour is not None else None
     power = price.power if price else None
     if power is None and spec is not None and spec.power > 0:
         power = spec.power
     return Bill(
         cost,
-        cost / tokens * 1e6 if cost is not None and tokens else None,
-        power * time if power is not None else None,
+        cost / weights.tokens * 1e6 if cost is not None and weights.tokens else None,
+        power * busy if power is not None else None,
         price.currency if price else "",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from portable.report import bills
 from portable.report.model import Report
 from portable.report.ranking import Ranking
 from portable.report.rows import Row
@@ -41,6 +42,9 @@ def show(report: Report, console: Console | None = None, rows: int = MOST_ROWS) 
     if report.projected:
         out.print()
         out.print(projected(report))
+    if report.prices:
+        out.print()
+        out.print(costs(report))
     if report.changes is not None:
         out.print()
         out.print(changes(report))
@@ -191,6 +195,23 @@ def projected(report: Report) -> Table:
                 table, device.spec.name, name, time_text(sol),
                 time_text(time) if time is not None else "-", str(missing) if missing else "",
             )  # fmt: skip
+    return table
+
+
+def costs(report: Report) -> Table:
+    """What a unit of each workload costs."""
+    table = _new(
+        "device", "workload", "runs on", "time", "cost", "per million tokens", "energy, at most",
+        title="cost and energy; ≥: more is to be paid than what was measured",
+    )  # fmt: skip
+    for line in bills.lines(report):
+        at_least, bill = "≥ " if line.least else "", line.bill
+        money = (bill.cost, bill.cost_per_million_tokens)
+        _add(
+            table, line.device, line.workload, line.runs_on, time_text(line.time),
+            *(f"{at_least}{m:.4g} {bill.currency}" if m is not None else "-" for m in money),
+            f"{bill.energy:.4g} J" if bill.energy is not None else "-",
+        )  # fmt: skip
     return table
 
 

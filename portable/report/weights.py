@@ -20,7 +20,9 @@ class Weights:
         notes: which layer a problem is.
         unit: what one unit of the weights is ("prefill of 512 tokens"); "" when not told.
         tokens: tokens per unit; 0 when the workload has none. For cost per token.
+        devices: devices that work on one unit together; times are those of one of them.
         covered: share of the workload's roofline time the problems stand for.
+        scaled: the part of `covered` whose problems were scaled down for a small CPU.
         unmapped: ops that `portable` does not have, with their share of that time.
     """
 
@@ -31,6 +33,8 @@ class Weights:
     tokens: float = 0.0
     covered: float = 1.0
     unmapped: Mapping[str, float] = field(default_factory=dict)
+    scaled: float = 0.0
+    devices: int = 1
 
     def of(self, problem: Problem) -> float:
         """Calls of a problem; 0 when the workload does not have it."""
@@ -65,7 +69,7 @@ def from_bench(bench: Any) -> Weights:
     entries = ((b.problem, b.weight, b.note) for b in bench.problems)
     return from_entries(
         bench.name, entries, covered=bench.covered, unmapped=dict(bench.unmapped),
-        unit=str(getattr(bench, "unit", "")), tokens=float(getattr(bench, "tokens", 0.0)),
+        unit=bench.unit, tokens=bench.tokens, scaled=bench.scaled, devices=bench.devices,
     )  # fmt: skip
 
 

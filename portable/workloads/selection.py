@@ -24,6 +24,7 @@ class Weighted:
         share: share of the workload's time (see `Entry.share`).
         note: which layers or calls it is.
         approx: what differs from the original call; "" when nothing does.
+        scaled: the part of `share` that stands for larger problems, scaled down for a small CPU.
     """
 
     problem: Problem
@@ -31,6 +32,7 @@ class Weighted:
     share: float
     note: str = ""
     approx: str = ""
+    scaled: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +44,14 @@ class Selection:
         share: share of the workload's time that they stand for.
         unmapped: share of what has no op of ours, by the source's name for it.
         left: share of problems that have an op but were not selected.
+        scaled: the part of `share` whose problems were scaled down.
     """
 
     problems: tuple[Weighted, ...]
     share: float
     unmapped: dict[str, float] = field(default_factory=dict)
     left: float = 0.0
+    scaled: float = 0.0
 
 
 def problems(workload: Workload, scale: str = "cpu") -> list[Weighted]:
@@ -72,9 +76,11 @@ def problems(workload: Workload, scale: str = "cpu") -> list[Weighted]:
         problem = bind(entry, scale)
         now = merged.get(problem, Weighted(problem, 0.0, 0.0, entry.note, entry.approx))
         note = now.note if entry.note in now.note.split("; ") else f"{now.note}; {entry.note}"
+        scaled = entry.share if scale == "cpu" and entry.cpu is not None else 0.0
         merged[problem] = Weighted(
-            problem, now.weight + entry.weight, now.share + entry.share, note, now.approx
-        )
+            problem, now.weight + entry.weight, now.share + entry.share, note, now.approx,
+            now.scaled + scaled,
+        )  # fmt: skip
     return sorted(merged.values(), key=lambda w: -w.share)
 
 
@@ -143,4 +149,5 @@ def select(
             break
         chosen.append(weighted)
         covered += weighted.share
-    return Selection(tuple(chosen), covered, unmapped(workload), total - covered)
+    scaled = sum(w.scaled for w in chosen)
+    return Selection(tuple(chosen), covered, unmapped(workload), total - covered, scaled)

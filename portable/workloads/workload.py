@@ -18,7 +18,7 @@ from portable.errors import DTypeError, RecordError, UnknownNameError
 from portable.op import TensorSpec, contiguous_strides
 
 MAX_ENTRIES = 100_000
-_HEAD = frozenset({"suite", "kind", "source", "weight_unit", "assumptions"})
+_HEAD = frozenset({"suite", "kind", "source", "weight_unit", "tokens", "devices", "assumptions"})
 _ENTRY = frozenset({"op", "operands", "params", "weight", "share", "note", "approx", "cpu"})
 _UNMAPPED = frozenset({"unmapped", "dtype", "what", "weight", "share", "note"})
 _TENSOR = re.compile(r"(\w+)\[([0-9x]*)\](?: (transposed|strides=-?[0-9]+(?:,-?[0-9]+)*))?")
@@ -79,6 +79,8 @@ class Workload:
         assumptions: what was assumed where the source does not say.
         entries: what has an op of ours.
         unmapped: what has not.
+        tokens: tokens that one unit reads and writes; 0 where that has no meaning.
+        devices: devices that work on one unit together; the problems are those of one of them.
     """
 
     name: str
@@ -88,6 +90,8 @@ class Workload:
     assumptions: tuple[str, ...]
     entries: tuple[Entry, ...]
     unmapped: tuple[Unmapped, ...] = ()
+    tokens: float = 0.0
+    devices: int = 1
 
 
 def names() -> tuple[str, ...]:
@@ -150,6 +154,7 @@ def parse(lines: Iterable[str], name: str) -> Workload:
         plain.text(head, "suite"), plain.text(head, "kind", ""),
         tuple(map(str, plain.sequence(head, "source", 100))), plain.text(head, "weight_unit", ""),
         tuple(map(str, plain.sequence(head, "assumptions", 100))), tuple(entries), tuple(unmapped),
+        _positive(head, "tokens"), _devices(head),
     )  # fmt: skip
 
 
@@ -200,6 +205,13 @@ def _positive(data: dict[str, Any], name: str) -> float:
     if value < 0:
         raise RecordError(f"{name} is {value} (a number >= 0 is needed)")
     return value
+
+
+def _devices(head: dict[str, Any]) -> int:
+    count = plain.integer(head, "devices", 1)
+    if count < 1:
+        raise RecordError(f"devices is {count} (at least 1)")
+    return count
 
 
 def spec_of_text(text: str, name: str = "tensor") -> TensorSpec:
@@ -258,11 +270,14 @@ def save(workload: Workload, path: str | Path) -> None:
 
 
 def _head_json(workload: Workload) -> dict[str, Any]:
+    more: dict[str, Any] = {"tokens": workload.tokens} if workload.tokens else {}
+    more |= {"devices": workload.devices} if workload.devices > 1 else {}
     return {
         "suite": workload.name,
         "kind": workload.kind,
         "source": list(workload.source),
         "weight_unit": workload.weight_unit,
+        **more,
         "assumptions": list(workload.assumptions),
     }
 

@@ -1,10 +1,14 @@
 """Projections from kin by hand, and prices."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from portable import hwdb, report
 from portable.errors import RecordError, UnknownNameError
-from portable.report import prices
+from portable.report import bills, prices
+from portable.report.export import json_data
 from portable.report.weights import from_mapping
 from tests.report import made
 
@@ -45,7 +49,7 @@ def test_a_dtype_without_a_peak_is_said():
 def test_projected_never_counts_as_measured():
     built = build([made.record(A, "torch", 5e-5, made.H100)], ["H200 SXM"])
     assert {r.place.hardware for r in built.rows} == {made.H100.hardware}
-    assert built.studies[0].platforms == (built.places[0].label,)
+    assert [p.place for p in built.studies[0].members] == built.places
     page = report.render(built)
     assert "not measured" in page
     assert "projected, not measured" in report.summary.sentences(built)[0]
@@ -61,13 +65,16 @@ def test_bill_by_hand(tmp_path):
     table.write_text("device,price_per_hour,power,currency\nH200 SXM,3.6,,EUR\nmy box,,400,\n")
     found = prices.load(table)
     spec = hwdb.get("H200 SXM")
-    bill = prices.bill(2.0, 1000.0, found, "", spec)
+    bill = prices.bill(2.0, from_mapping("w", {}, tokens=1000.0), found, "", spec)
     assert bill.cost == pytest.approx(3.6 * 2 / 3600)
     assert bill.cost_per_million_tokens == pytest.approx(3.6 * 2 / 3600 * 1000)
     assert bill.energy == pytest.approx(spec.power * 2)
     assert bill.currency == "EUR"
-    own = prices.bill(2.0, 0.0, found, "my box", None)
+    own = prices.bill(2.0, from_mapping("w", {}), found, "my box", None)
     assert (own.cost, own.cost_per_million_tokens, own.energy) == (None, None, 800.0)
+    four = prices.bill(2.0, from_mapping("w", {}, tokens=1000.0, devices=4), found, "", spec)
+    assert four.cost_per_million_tokens == pytest.approx(4 * bill.cost_per_million_tokens)
+    assert four.energy == pytest.approx(4 * bill.energy)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +94,67 @@ def test_a_bad_table_says_what_is_wrong(tmp_path, name, text, message):
         prices.load(tmp_path / name)
 
 
-def test_prices_are_on_the_page():
-    built = build(
-        [made.record(A, "torch", 5e-5, made.H100)], ["H200 SXM"],
-        prices=[prices.Price("x", "nvidia-h200-sxm", 3.5, None, "EUR")],
+def test_costs_of_measured_and_projected_devices():
+    """2 s as chosen, 1 s at best; a token costs 1/500 of the unit's share of an hour."""
+    built = report.build(
+        [made.record(A, "torch", 2.0), made.record(A, "numpy", 1.0)],
+        workloads=[from_mapping("w", {A: (1, "")}, tokens=500.0, covered=0.8, scaled=0.25)],
+        chosen={A: "torch"}, hardware=["H200 SXM"],
+        prices=[prices.Price(made.LABEL, "", 3.6, 50.0, "EUR"),
+                prices.Price("H200 SXM", "nvidia-h200-sxm", 7.2, None, "EUR"),
+                prices.Price("B200", "nvidia-b200", 9.0, None, "EUR")],
     )  # fmt: skip
-    assert "EUR" in report.render(built)
+    found = bills.lines(built)
+    assert [(x.runs_on, x.measured) for x in found] == [
+        ("chosen by the selector", True), ("the best of each", True), ("numpy", True),
+        ("projected", False),
+    ]  # fmt: skip
+    first = found[0].bill
+    assert first.cost == pytest.approx(3.6 * 2 / 3600)
+    assert first.cost_per_million_tokens == pytest.approx(3.6 * 2 / 3600 / 500 * 1e6)
+    assert first.energy == pytest.approx(100.0)
+    projected = built.projected[0].totals["w"][1]
+    assert found[-1].bill.cost == pytest.approx(7.2 * projected / 3600)
+    assert "80% of the workload" in found[0].least
+    assert "25% scaled down" in found[0].least
+    assert bills.unused(built) == ["B200"]
+    page = report.render(built)
+    assert "≥ 4 EUR" in page
+    assert "also has B200" in page
+    text = json.loads(json.dumps(json_data(built)))["costs"][0]
+    assert text["cost_per_million_tokens"] == pytest.approx(4.0)
+
+
+def test_without_prices_there_is_no_bill():
+    assert bills.lines(build([made.record(A)], ["H200 SXM"])) == []
+
+
+def test_the_table_of_the_docs_works_from_the_command_line(tmp_path):
+    import typer
+    from typer.testing import CliRunner
+
+    from portable import cli_report, workloads
+    from portable.records.files import write_jsonl
+
+    table = tmp_path / "prices.csv"
+    docs = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+    table.write_text(docs.partition("```csv\n")[2].partition("```")[0], encoding="utf-8")
+    problems = workloads.select(workloads.load("bert-base"), share=1.0).problems
+    write_jsonl(tmp_path / "r.jsonl", [made.record(w.problem, "torch", 1.0) for w in problems])
+    app = typer.Typer()
+    cli_report.add_to(app)
+    arguments = [
+        str(tmp_path / "r.jsonl"), "--workload", "bert-base", "--prices", str(table),
+        "--hardware", "H200 SXM", "--hardware", "TPU v6e", "--json", str(tmp_path / "r.json"),
+    ]  # fmt: skip
+    ran = CliRunner().invoke(app, arguments)
+    assert ran.exit_code == 0, ran.output
+    assert "cost and energy" in ran.output
+    found = {c["device"]: c for c in json.loads((tmp_path / "r.json").read_text())["costs"]}
+    here = found[made.LABEL]
+    seconds = sum(w.weight for w in problems)
+    assert here["cost"] == pytest.approx(0.10 * seconds / 3600)
+    assert here["cost_per_million_tokens"] == pytest.approx(here["cost"] / 384 * 1e6)
+    assert here["energy_at_most"] == pytest.approx(20 * seconds)
+    assert found["TPU v6e (Trillium)"]["energy_at_most"] is None  # its TDP is not known
+    assert found["H200 SXM5 141GB"]["energy_at_most"] > 0
