@@ -35,12 +35,20 @@ def norm_cases(extras: tuple[str, ...], residual: bool = False) -> list[Case]:
     for layout in LAYOUTS:
         found.append(_case(layout, (13, 37), extras, residual, layout=layout))
         found.append(_case(f"{layout} 3-d", (3, 4, 65), (), residual, layout=layout, level="full"))
+    if residual:
+        found += [_mixed(layout, extras) for layout in LAYOUTS]
     for fill in FILLS:
         for n in (129, 2000):
             found.append(
                 _case(f"fill {fill} {n}", (6, n), extras, residual, fill=fill, level="hostile")
             )
     return found
+
+
+def _mixed(layout: str, extras: tuple[str, ...]) -> Case:
+    """A contiguous x and a residual that is not."""
+    operands = {"x": x(9, 40), "residual": x(9, 40, layout=layout)}
+    return case(f"residual {layout}", **operands, **{extra: x(40) for extra in extras})
 
 
 def _case(

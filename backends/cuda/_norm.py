@@ -40,10 +40,11 @@ def build(
 
         return nothing
     seen = _rows.rows(problem["x"])
-    if kind == ADD_RMS:  # both operands are read with one stride
+    strided = seen.spec == problem["x"]
+    if kind == ADD_RMS:  # both operands are read with one stride, or both packed
         other = _rows.rows(problem["residual"])
         if other.stride != seen.stride or other.spec != problem["residual"]:
-            seen = _rows.rows(problem["x"].dense())
+            seen, strided = _rows.rows(problem["x"].dense()), False
     vec = vector(problem.dtype, seen.length, seen.stride, aligned=aligned)
     macros: dict[str, int | str] = {
         "T": C_TYPES[problem.dtype],
@@ -55,7 +56,6 @@ def build(
     group, rows = int(config["group"]), int(config["rows"])
     launch = runtime.kernel("_norm.cu", "norm_rows", macros, group * rows)
     grid = (-(-seen.count // rows), 1, 1)
-    strided = seen.spec == problem["x"]
     steps: list[Step] = [
         (lambda array: array) if strided and name in ("x", "residual") else dense(runtime, spec)
         for name, spec in zip(problem.operands, problem.tensors, strict=True)
