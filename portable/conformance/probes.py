@@ -84,10 +84,14 @@ def setups(subject: Subject, dtype: str, wanted: Wanted = _plain) -> Iterator[Se
     """Cases that fit and that the implementation takes."""
     for case in subject.op.cases():
         if wanted(case) and dtype in cases.dtypes_of(subject.op, case):
-            host = cases.arrays(subject.op, case, dtype)
-            problem = cases.problem_of(subject.op, host, case)
+            problem = _posed(subject, case, cases.arrays(subject.op, case, dtype))
             if not subject.why_not(problem):
                 yield Setup(subject, case, dtype, problem, subject.compile(problem))
+
+
+def _posed(subject: Subject, case: Case, host: Sequence[Any]) -> Problem:
+    problem = cases.problem_of(subject.op, host, case)
+    return subject.posed(problem, [subject.native(a) for a in host])
 
 
 _NONE = ["no such case of this op that the implementation takes"]
@@ -143,7 +147,7 @@ def _far(subject: Subject, dtype: str) -> list[str]:
                 host[index] = memory.far(array)
             except OSError as error:
                 return [f"no address space here: {error}"]
-            problem = cases.problem_of(subject.op, host, setup.case)
+            problem = _posed(subject, setup.case, host)
             if reasons := subject.why_not(problem):
                 refused.update(dict.fromkeys(reasons))
                 continue
@@ -167,7 +171,7 @@ def _aliased(subject: Subject, dtype: str) -> list[str]:
             continue
         first, second = twin
         host[second] = host[first]
-        problem = cases.problem_of(subject.op, host, setup.case)
+        problem = _posed(subject, setup.case, host)
         again = replace(setup, problem=problem, kernel=subject.compile(problem))
         again.verify("aliasing", [a.copy() for a in host], _run(again, host, "aliasing"))
         return []

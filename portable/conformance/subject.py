@@ -84,6 +84,14 @@ class Subject:
             raise Failed("contract", f"compile gave a {type(kernel).__name__}; must be callable")
         return kernel
 
+    def posed(self, problem: Problem, native: Sequence[Any]) -> Problem:
+        """The problem with the strides that native arrays have: a family may copy what it takes."""
+        if self.family.name == "numpy":
+            return problem
+        strides = [self.family.spec(array).strides for array in native]
+        pairs = zip(problem.tensors, strides, strict=True)
+        return replace(problem, tensors=tuple(replace(t, strides=s) for t, s in pairs))
+
     def native(self, array: Array) -> Any:
         """A host array as the kernel gets it."""
         if self.family.name == "numpy":

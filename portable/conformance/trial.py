@@ -46,12 +46,12 @@ class Trial:
         subject = self.subject
         values = self._values(0)
         held = [memory.guarded(a) for a in values]
-        problem = cases.problem_of(subject.op, values, self.case)
+        native = [subject.native(g.array) for g in held]
+        problem = subject.posed(cases.problem_of(subject.op, values, self.case), native)
         if reasons := subject.why_not(problem):
             return reasons
         kernel = subject.compile(problem)
         memory.poison_heap([spec.nbytes for spec in problem.results])
-        native = [subject.native(g.array) for g in held]
         first = subject.run_native(kernel, native)
         if wrong := check.check(subject.op, problem, values, tuple(first.now)):
             raise self._diagnosed(problem, kernel, values, first, wrong)
