@@ -140,7 +140,10 @@ class TorchFamily:
             dtype, via = _NUMPY_STAND_IN[array.dtype.name]
             tensor = torch.from_numpy(array.view(_numpy_name(via))).view(dtype)
         else:
-            tensor = torch.from_numpy(array)
+            try:
+                tensor = torch.from_numpy(array)
+            except TypeError:  # C's "unsigned long long" where uint64 is "unsigned long"
+                tensor = torch.from_numpy(array.view(array.dtype.name))
         return tensor if device == "cpu" else tensor.to(torch_device(device))
 
     def from_dlpack(self, array: Any) -> Any:

@@ -64,6 +64,13 @@ def test_from_host_copies_negative_strides_and_takes_read_only_memory():
     assert FAMILY.from_host(half, "cpu").data_ptr() == half.ctypes.data
 
 
+def test_c_names_of_one_integer_type_are_one_type():
+    """On 64-bit Linux NumPy has two unsigned types of 64 bits; torch knows one of them."""
+    for char in "LQlq":
+        host = np.arange(4, dtype=char)
+        assert FAMILY.from_host(host, "cpu").tolist() == [0, 1, 2, 3]
+
+
 def test_gradients_are_constraints_only_where_they_are_asked_for():
     x = torch.ones(3, requires_grad=True)
     assert FAMILY.constraints(x) == {"differentiable"}

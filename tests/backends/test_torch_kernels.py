@@ -146,3 +146,20 @@ def test_attention_does_not_hide_nan(causal):
         assert y.isnan().any(-1).flatten().tolist() == [False, False, True, False, False, False]
         k[0, 0, 0, 0] = math.nan
         assert portable.attention(q, k, v, causal=causal).isnan().all()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint16", "uint32", "uint64"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_of_bools_and_unsigned_integers(dtype, transposed):
+    """NumPy's values: sums wrap around; a product of bools is any of the ands."""
+    rng = np.random.default_rng(0)
+    high = 2 if dtype == "bool" else np.iinfo(dtype).max
+    a, b = (rng.integers(0, high, s, dtype="uint64").astype(dtype) for s in ((5, 9), (9, 7)))
+    if dtype == "bool":
+        a[0], b[:, 0] = False, False
+    if transposed:
+        b = np.asfortranarray(b)
+    with portable.using(backend="torch"):
+        y = portable.matmul(torch.from_numpy(a), torch.from_numpy(b))
+    assert str(y.dtype) == f"torch.{dtype}"
+    np.testing.assert_array_equal(y.numpy(), a @ b)
