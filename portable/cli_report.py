@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 if TYPE_CHECKING:
+    from portable.op import Problem
     from portable.records import Record
     from portable.report import Weights
 
@@ -143,15 +144,20 @@ def read(paths: list[str]) -> tuple[list[Record], list[str]]:
 def weights_of(name: str, scale: str = "cpu") -> Weights:
     """Weights of a whole workload, by name of a suite or by file."""
     from portable import workloads
+    from portable.report.rows import identity
     from portable.report.weights import from_entries
 
     loaded = workloads.load(name)
     selection = workloads.select(loaded, share=1.0, scale=scale)
+    shares: dict[Problem, tuple[float, float]] = {}
+    for w in selection.problems:
+        before = shares.get(key := identity(w.problem), (0.0, 0.0))
+        shares[key] = (before[0] + w.share, before[1] + w.scaled)
     entries = ((w.problem, w.weight, w.note) for w in selection.problems if w.weight > 0)
     return from_entries(
         loaded.name, entries, unit=loaded.weight_unit, covered=selection.share,
         unmapped=selection.unmapped, tokens=loaded.tokens, scaled=selection.scaled,
-        devices=loaded.devices,
+        devices=loaded.devices, shares=shares,
     )  # fmt: skip
 
 

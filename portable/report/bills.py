@@ -74,15 +74,18 @@ WORDS = {"chosen": "chosen by the selector", "best": "the best of each"}
 
 
 def _projected(report: Report) -> Iterator[Line]:
-    for weights in report.workloads:
+    for part in report.workloads:
         for device in report.projected:
-            _, time, missing = device.totals[weights.name]
-            if time is not None:
-                yield Line(
-                    weights.name, device.spec.name, False, "projected", weights.devices, time,
-                    bill(time, weights, report.prices, device.spec.name, device.spec),
-                    _least(weights, missing),
-                )  # fmt: skip
+            sums = [(part.name, part, device.totals[part.name])]
+            if part.name in device.whole:
+                sums.append((f"{part.name}, all of it", *device.whole[part.name]))
+            for name, weights, (_, time, missing) in sums:
+                if time is not None:
+                    yield Line(
+                        name, device.spec.name, False, "projected", weights.devices, time,
+                        bill(time, weights, report.prices, device.spec.name, device.spec),
+                        _least(weights, missing),
+                    )  # fmt: skip
 
 
 def _least(weights: Weights, missing: int) -> str:

@@ -213,8 +213,10 @@ def _bar(total: Total, longest: float) -> dict[str, Any]:
 def _projected(device: Any, report: Report) -> dict[str, Any]:
     totals = []
     for weights in report.workloads:
-        sol, time, missing = device.totals[weights.name]
-        totals.append((weights, sol, time, missing))
+        totals.append((weights.name, len(weights.calls), *device.totals[weights.name]))
+        if weights.name in device.whole:
+            whole, found = device.whole[weights.name]
+            totals.append((f"{weights.name}, all of it", len(whole.calls), *found))
     return {"device": device, "totals": totals, "basis": _bases(device)}
 
 

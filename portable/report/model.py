@@ -14,12 +14,12 @@ from portable.report import platforms as forming
 from portable.report import portability, projection, ranking
 from portable.report import weights as weighting
 from portable.report.baseline import TOLERANCE, Change, compare
-from portable.report.places import Place
+from portable.report.places import UNTRIED, Place
 from portable.report.platforms import Platform
 from portable.report.prices import Price
 from portable.report.projection import Projected
 from portable.report.ranking import Ranking
-from portable.report.rows import Row, build_rows
+from portable.report.rows import Row, build_rows, identity
 from portable.report.weights import Weights
 
 Choices = Mapping[Problem, str]
@@ -34,8 +34,8 @@ class Report:
         created: UTC, ISO 8601.
         rows, places: the facts and the measured devices.
         platforms: the measured devices, each by every route.
-        workloads: what the sums are weighted with; one that counts every problem once where none
-            was given.
+        workloads: what the sums are weighted with: the measured part of each workload, or all of
+            it where nothing was measured; one that counts every problem once where none was given.
         weighted: whether a workload was given.
         rankings: one per workload and device.
         studies: performance portability, one per workload and declared H.
@@ -125,7 +125,9 @@ def build(
     """
     rows, places = build_rows(records, chosen)
     given = [workloads] if isinstance(workloads, Weights) else list(workloads)
-    used = given or [weighting.even(rows)]
+    whole = given or [weighting.even(rows)]
+    measured = {identity(row.problem) for row in rows if row.status not in UNTRIED}
+    used = [part if (part := w.only(measured)).calls else w for w in whole]
     report = Report(
         title, utc_now(), rows, places, used, bool(given), prices=list(prices),
         crosscompile=crosscompile, port_cost=port_cost, sources=tuple(sources),
@@ -135,7 +137,7 @@ def build(
         found = (ranking.rank(rows, place, weights) for place in places)
         report.rankings += [r for r in found if r is not None]
     report.studies = list(_studies(report, platforms, platform_by))
-    report.projected = projection.project(hardware, rows, places, used)
+    report.projected = projection.project(hardware, rows, places, used, whole)
     if baseline is not None:
         report.changes = compare(build_rows(baseline)[0], rows, tolerance)
     seen = {row.problem.op for row in rows}

@@ -71,6 +71,14 @@ class Study:
         """Names of H."""
         return tuple(p.name for p in self.members)
 
+    def reasons(self, result: Result) -> list[str]:
+        """Why PP is zero: "P2, P3: it reaches ...", platforms by their number in H."""
+        found: dict[str, list[str]] = {}
+        for number, name in enumerate(self.platforms, 1):
+            if name in result.why:
+                found.setdefault(result.why[name], []).append(f"P{number}")
+        return [f"{', '.join(numbers)}: {why}" for why, numbers in found.items()]
+
 
 @dataclass(frozen=True, slots=True)
 class _Facts:

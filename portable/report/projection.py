@@ -58,6 +58,10 @@ class Projection:
     basis: str
 
 
+Sum = tuple[float, float | None, int]
+"""(T_SOL, projected time or None, problems without a bound) of a workload."""
+
+
 @dataclass(slots=True)
 class Projected:
     """A device without records.
@@ -65,12 +69,14 @@ class Projected:
     Attributes:
         spec: its entry in the hardware database.
         rows: one per problem.
-        totals: by workload name: (T_SOL, projected time or None, problems without a bound).
+        totals: by workload name, over the problems that were measured elsewhere.
+        whole: the same over all problems of a workload, where they are more.
     """
 
     spec: DeviceSpec
     rows: list[Projection]
-    totals: dict[str, tuple[float, float | None, int]] = field(default_factory=dict)
+    totals: dict[str, Sum] = field(default_factory=dict)
+    whole: dict[str, tuple[Weights, Sum]] = field(default_factory=dict)
 
 
 def project(
@@ -78,8 +84,15 @@ def project(
     rows: Sequence[Row],
     places: Sequence[Place],
     workloads: Sequence[Weights],
+    whole: Sequence[Weights] = (),
 ) -> list[Projected]:
-    """Projections of hardware entries onto all measured problems and those of the workloads.
+    """Projections of hardware entries onto the problems of workloads.
+
+    Args:
+        names: hardware entries.
+        rows, places: what was measured.
+        workloads: the measured part of each.
+        whole: the same workloads with all of their problems.
 
     Raises:
         UnknownNameError: the hardware database has no such entry.
@@ -87,14 +100,18 @@ def project(
     from portable import hwdb
 
     seen = seen_on(rows, places)
-    problems = list(dict.fromkeys([*(p for w in workloads for p in w.calls)]))
+    problems = list(dict.fromkeys([*(p for w in (*workloads, *whole) for p in w.calls)]))
     found = []
     for name in names:
         spec = hwdb.get(name)
         listed = [_projection(p, spec, seen) for p in problems]
         by_problem = {p.problem: p for p in listed}
         totals = {w.name: _total(w, by_problem) for w in workloads}
-        found.append(Projected(spec, listed, totals))
+        more = [
+            w for w, part in zip(whole, workloads, strict=False) if len(w.calls) > len(part.calls)
+        ]
+        all_of_it = {w.name: (w, _total(w, by_problem)) for w in more}
+        found.append(Projected(spec, listed, totals, all_of_it))
     return found
 
 
@@ -151,7 +168,7 @@ def _rungs(spec: DeviceSpec, seen: Sequence[Seen]) -> list[list[Seen]]:
     ]
 
 
-def _total(weights: Weights, rows: dict[Problem, Projection]) -> tuple[float, float | None, int]:
+def _total(weights: Weights, rows: dict[Problem, Projection]) -> Sum:
     sol = projected = 0.0
     missing = 0
     for problem, calls in weights.calls.items():

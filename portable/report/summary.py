@@ -100,7 +100,7 @@ def _portability(study: Study) -> str:
     if own.app.value:
         text += f": portable's PP is {share(own.app.value)} (application efficiency)"
     else:
-        gaps = "; ".join(f"{name}: {why}" for name, why in own.why.items())
+        gaps = "; ".join(study.reasons(own))
         text += f": portable's PP is zero ({gaps})"
     everywhere = sorted((r for r in others if r.app.value), key=lambda r: -(r.app.value or 0.0))
     if everywhere:

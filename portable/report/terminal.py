@@ -169,7 +169,8 @@ def _portability(report: Report) -> list[Table]:
     for study in report.studies:
         if study.aside:
             continue
-        title = f"performance portability, {study.weights}; H = {{{'; '.join(study.platforms)}}}"
+        members = "; ".join(f"P{n} {name}" for n, name in enumerate(study.platforms, 1))
+        title = f"performance portability, {study.weights}; H = {{{members}}}"
         table = _new("application", "PP (app.)", "PP (arch.)", "coverage", "why zero", title=title)
         for result in study.results:
             if result.scope:
@@ -177,7 +178,7 @@ def _portability(report: Report) -> list[Table]:
             _add(
                 table, result.application, _share(result.app.value), _share(result.arch.value),
                 share(result.app.coverage),
-                "; ".join(f"{name}: {why}" for name, why in result.why.items()),
+                "; ".join(study.reasons(result)),
             )  # fmt: skip
         tables.append(table)
     return tables
@@ -190,7 +191,8 @@ def projected(report: Report) -> Table:
         title="PROJECTED, not measured: speed of light, and the efficiency seen on kin",
     )  # fmt: skip
     for device in report.projected:
-        for name, (sol, time, missing) in device.totals.items():
+        more = {f"{name}, all of it": found for name, (_, found) in device.whole.items()}
+        for name, (sol, time, missing) in (device.totals | more).items():
             _add(
                 table, device.spec.name, name, time_text(sol),
                 time_text(time) if time is not None else "-", str(missing) if missing else "",
@@ -201,8 +203,8 @@ def projected(report: Report) -> Table:
 def costs(report: Report) -> Table:
     """What a unit of each workload costs."""
     table = _new(
-        "device", "workload", "runs on", "time", "cost", "per million tokens", "energy, at most",
-        title="cost and energy; ≥: more is to be paid than what was measured",
+        "device", "workload", "runs on", "time", "cost", "per 1M tokens", "energy",
+        title="cost (≥: only a part of the workload was measured), energy at most",
     )  # fmt: skip
     for line in bills.lines(report):
         at_least, bill = "≥ " if line.least else "", line.bill

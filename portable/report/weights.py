@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from portable.op import Problem
@@ -23,6 +23,7 @@ class Weights:
         devices: devices that work on one unit together; times are those of one of them.
         covered: share of the workload's roofline time the problems stand for.
         scaled: the part of `covered` whose problems were scaled down for a small CPU.
+        shares: what each problem adds to (`covered`, `scaled`); {} when not told.
         unmapped: ops that `portable` does not have, with their share of that time.
     """
 
@@ -35,10 +36,21 @@ class Weights:
     unmapped: Mapping[str, float] = field(default_factory=dict)
     scaled: float = 0.0
     devices: int = 1
+    shares: Mapping[Problem, tuple[float, float]] = field(default_factory=dict)
 
     def of(self, problem: Problem) -> float:
         """Calls of a problem; 0 when the workload does not have it."""
         return self.calls.get(identity(problem), 0.0)
+
+    def only(self, problems: Collection[Problem]) -> Weights:
+        """The part of the workload that consists of these problems."""
+        parts = [self.shares[p] for p in self.calls if p in problems and p in self.shares]
+        return replace(
+            self,
+            calls={p: n for p, n in self.calls.items() if p in problems},
+            covered=sum(p[0] for p in parts) if self.shares else self.covered,
+            scaled=sum(p[1] for p in parts) if self.shares else self.scaled,
+        )
 
 
 def from_mapping(name: str, entries: Mapping[Problem, tuple[float, str]], **more: Any) -> Weights:

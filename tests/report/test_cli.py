@@ -99,3 +99,28 @@ def test_a_file_that_is_none_is_one_clear_error(name, tmp_path, monkeypatch):
     result = CliRunner().invoke(app, ["report", name])
     assert isinstance(result.exception, RecordError)
     assert "is no file" in str(result.exception)
+
+
+def test_what_was_not_measured_of_a_workload_enters_no_comparison(files, tmp_path):
+    """One of two problems was measured: sums are of that one everywhere; all of it is apart."""
+    suite = tmp_path / "mine.jsonl"
+    suite.write_text(
+        '{"suite":"mine","kind":"llm-inference","source":["test"],"weight_unit":"request",'
+        '"tokens":100,"assumptions":[]}\n'
+        '{"op":"matmul","operands":{"a":"f32[64x512]","b":"f32[512x512]"},"weight":2,"share":0.3}\n'
+        '{"op":"matmul","operands":{"a":"f32[640x512]","b":"f32[512x512]"},"weight":4,"share":0.7,'
+        '"cpu":{"operands":{"a":"f32[320x512]","b":"f32[512x512]"}}}\n'
+    )
+    prices = tmp_path / "p.csv"
+    prices.write_text("device,price_per_hour\ncpu-amd-zen5,1\nH200 SXM,2\n")
+    out, page = tmp_path / "r.json", tmp_path / "r.html"
+    arguments = ["--workload", suite, "--hardware", "H200 SXM", "--prices", prices]
+    run(files[1], *arguments, "--json", out, "--html", page)
+    costs = {c["workload"] + c["device"][:4]: c for c in json.loads(out.read_text())["costs"]}
+    assert costs["mineAMD "]["lower_bound_because"].startswith("30% of the workload")
+    assert costs["mineH200"]["lower_bound_because"] == costs["mineAMD "]["lower_bound_because"]
+    whole = costs["mine, all of itH200"]
+    assert whole["time"] > costs["mineH200"]["time"]
+    assert whole["lower_bound_because"] == "70% scaled down to a small CPU"
+    assert "stand for 30% of the workload" in page.read_text()
+    assert "mine, all of it" in page.read_text()
