@@ -13,7 +13,7 @@ import triton.language as tl
 
 from portable.backend import Config
 from portable.backends.triton import _target
-from portable.backends.triton._elements import block_index, compute_type, narrow, row_offset
+from portable.backends.triton._elements import block_index, compute_type, narrow, row_offset, widen
 from portable.backends.triton._layout import Rows, cdiv, rows_of, strides_of, wide
 from portable.backends.triton._plan import Buffer, Launch, Plan, T
 from portable.backends.triton._rows import row_configs
@@ -71,12 +71,12 @@ def norm_kernel(
         if CENTER:
             total = tl.zeros([BLOCK_R, BLOCK_N], ACC)
             for start in range(0, n, BLOCK_N):
-                at = (start + tl.arange(0, BLOCK_N))[None, :]
+                at = (start + widen(tl.arange(0, BLOCK_N), WIDE))[None, :]
                 total += load_row(xp, rp, s, at, xn, rn, alive & (at < n), ADD, ACC)
             mean = (tl.sum(total, axis=1) / n)[:, None]
         square = tl.zeros([BLOCK_R, BLOCK_N], ACC)
         for start in range(0, n, BLOCK_N):
-            at = (start + tl.arange(0, BLOCK_N))[None, :]
+            at = (start + widen(tl.arange(0, BLOCK_N), WIDE))[None, :]
             live = alive & (at < n)
             value = load_row(xp, rp, s, at, xn, rn, live, ADD, ACC)
             if ADD:
@@ -85,7 +85,7 @@ def norm_kernel(
             square += value * value
         scale = (1.0 / tl.sqrt(tl.sum(square, axis=1) / n + EPS))[:, None]
         for start in range(0, n, BLOCK_N):
-            at = (start + tl.arange(0, BLOCK_N))[None, :]
+            at = (start + widen(tl.arange(0, BLOCK_N), WIDE))[None, :]
             live = alive & (at < n)
             value = load_row(xp, rp, s, at, xn, rn, live, ADD, ACC)
             result = (value - mean) * scale

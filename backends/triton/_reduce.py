@@ -56,7 +56,7 @@ def reduce_kernel(
     acc = tl.full([BLOCK_R, BLOCK_N], INIT, ACC)
     first = widen(part, WIDE) * each
     for start in range(first, min(n, first + each), BLOCK_N):
-        at = start + tl.arange(0, BLOCK_N)
+        at = start + widen(tl.arange(0, BLOCK_N), WIDE)
         live = alive & (at < n)[None, :]
         value = tl.load(xp + offset3(at, r1, r2, xr0, xr1, xr2)[None, :], mask=live, other=0)
         value = tl.where(live, value.to(ACC), INIT).to(ACC)
@@ -102,7 +102,7 @@ def argmax_kernel(
     nan_at = tl.full([BLOCK_R], nowhere, tl.int64)
     first = widen(part, WIDE) * each
     for start in range(first, min(n, first + each), BLOCK_N):
-        at = start + tl.arange(0, BLOCK_N)
+        at = start + widen(tl.arange(0, BLOCK_N), WIDE)
         live = alive & (at < n)[None, :]
         value = tl.load(xp + offset3(at, r1, r2, xr0, xr1, xr2)[None, :], mask=live, other=0)
         value = value.to(ACC)

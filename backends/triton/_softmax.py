@@ -12,7 +12,7 @@ import triton.language as tl
 
 from portable.backend import Config
 from portable.backends.triton import _target
-from portable.backends.triton._elements import block_index, compute_type, narrow, row_offset
+from portable.backends.triton._elements import block_index, compute_type, narrow, row_offset, widen
 from portable.backends.triton._layout import Rows, cdiv, rows_of, wide
 from portable.backends.triton._plan import Buffer, Launch, Plan, T
 from portable.backends.triton._rows import row_configs
@@ -46,7 +46,7 @@ def softmax_kernel(
         top = tl.full([BLOCK_R], float("-inf"), ACC)
         total = tl.zeros([BLOCK_R], ACC)
         for start in range(0, n, BLOCK_N):
-            at = (start + tl.arange(0, BLOCK_N))[None, :]
+            at = (start + widen(tl.arange(0, BLOCK_N), WIDE))[None, :]
             value = tl.load(xp + at * xn, mask=alive & (at < n), other=float("-inf")).to(ACC)
             new_top = tl.maximum(top, tl.max(value, axis=1))
             # a row that is -inf so far must not make exp(-inf + inf) = NaN
@@ -56,7 +56,7 @@ def softmax_kernel(
         safe = tl.where(top == float("-inf"), 0.0, top)[:, None]
         scale = tl.log(total)[:, None] if LOG else (1.0 / total)[:, None]
         for start in range(0, n, BLOCK_N):
-            at = (start + tl.arange(0, BLOCK_N))[None, :]
+            at = (start + widen(tl.arange(0, BLOCK_N), WIDE))[None, :]
             live = alive & (at < n)
             value = tl.load(xp + at * xn, mask=live, other=0.0).to(ACC) - safe
             result = value - scale if LOG else tl.exp(value) * scale

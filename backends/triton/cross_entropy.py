@@ -13,7 +13,7 @@ import triton.language as tl
 
 from portable.backend import Config, Kernel
 from portable.backends.triton import _target
-from portable.backends.triton._elements import block_index, compute_type, narrow
+from portable.backends.triton._elements import block_index, compute_type, narrow, widen
 from portable.backends.triton._layout import Rows, cdiv, rows_of, strides_of, wide
 from portable.backends.triton._plan import Buffer, Launch, Plan, T, runner
 from portable.backends.triton._rows import row_configs
@@ -41,7 +41,7 @@ def loss_kernel(
     top = tl.full([BLOCK_R], float("-inf"), ACC)
     total = tl.zeros([BLOCK_R], ACC)
     for start in range(0, n, BLOCK_N):
-        at = (start + tl.arange(0, BLOCK_N))[None, :]
+        at = (start + widen(tl.arange(0, BLOCK_N), WIDE))[None, :]
         live = counted[:, None] & (at < n)
         value = tl.load(xp[:, None] + at * xn, mask=live, other=float("-inf")).to(ACC)
         new_top = tl.maximum(top, tl.max(value, axis=1))

@@ -40,7 +40,7 @@ def scan_kernel(
         running = tl.load(carry + row * PARTS + part, mask=row < rows, other=0)
     first = widen(part, WIDE) * each
     for start in range(first, min(n, first + each), BLOCK_N):
-        at = (start + tl.arange(0, BLOCK_N))[None, :]
+        at = (start + widen(tl.arange(0, BLOCK_N), WIDE))[None, :]
         live = alive & (at < n)
         value = tl.load(xp + at * xn, mask=live, other=0).to(ACC)
         if SUMS:
