@@ -119,7 +119,8 @@ def _assumed(
 ) -> str:
     """What the numbers rest on, in plain words."""
     whose = f"the published boost of {part['name']}" if part else "the highest boost of the family"
-    text = f"peaks = {units} cores x FLOP per clock x {clock / 1e9:.2f} GHz ({whose})"
+    cores = f"{units} core{'' if units == 1 else 's'}"
+    text = f"peaks = {cores} x FLOP per clock x {clock / 1e9:.2f} GHz ({whose})"
     text += f"; {bandwidth / 1e9:.0f} GB/s is the data-sheet figure of whole sockets"
     if info and "hypervisor" in info.extra:
         text += (

@@ -16,24 +16,29 @@ from typing import Any
 
 from portable.device import DeviceInfo
 
-# (family, first model, last model) -> core type, segment. Sources: Linux arch/x86/include/asm/
-# intel-family.h and arch/x86/kernel/cpu/amd.c; AMD model ranges as in LLVM Host.cpp.
+# (family, first model, last model) -> core type, segment. Core types: Linux
+# arch/x86/kernel/cpu/amd.c (the Zen ranges in bsp_init_amd); segments: the code names that LLVM
+# lists beside the ranges in lib/TargetParser/Host.cpp. A model in neither is not guessed.
 _AMD = [
-    (0x17, 0x30, 0x3F, "zen2", "server"), (0x17, 0x60, 0xAF, "zen2", "client"),
+    (0x17, 0x30, 0x3F, "zen2", "server"), (0x17, 0x40, 0x4F, "zen2", "client"),
+    (0x17, 0x60, 0x7F, "zen2", "client"), (0x17, 0x90, 0x91, "zen2", "client"),
+    (0x17, 0xA0, 0xAF, "zen2", "client"),
     (0x19, 0x00, 0x0F, "zen3", "server"), (0x19, 0x20, 0x2F, "zen3", "client"),
     (0x19, 0x30, 0x3F, "zen3", "server"), (0x19, 0x40, 0x5F, "zen3", "client"),
     (0x19, 0x10, 0x1F, "zen4", "server"), (0x19, 0xA0, 0xAF, "zen4", "server"),
     (0x19, 0x60, 0x7F, "zen4", "client"),
     (0x1A, 0x00, 0x1F, "zen5", "server"), (0x1A, 0x40, 0x4F, "zen5", "client"),
-    (0x1A, 0x70, 0x7F, "zen5", "halo"), (0x1A, 0x20, 0x2F, "zen5_mobile", "client"),
+    (0x1A, 0x70, 0x77, "zen5", "halo"), (0x1A, 0x20, 0x2F, "zen5_mobile", "client"),
     (0x1A, 0x60, 0x6F, "zen5_mobile", "client"),
 ]  # fmt: skip
+# Model numbers of family 6: Linux arch/x86/include/asm/intel-family.h (HASWELL_X, BROADWELL_X,
+# BROADWELL_D, SKYLAKE_X with Cascade and Cooper Lake, ICELAKE_X and _D, ...).
 _INTEL = {
     63: "haswell", 79: "haswell", 86: "haswell", 85: "skylake_server", 106: "icelake_server",
     108: "icelake_server", 143: "sapphirerapids", 207: "emeraldrapids", 173: "graniterapids",
     174: "graniterapids",
 }  # fmt: skip
-# (implementer, part) of Arm's MIDR register.
+# (implementer, part) of Arm's MIDR register: Linux arch/arm64/include/asm/cputype.h.
 _ARM = {
     (0x41, 0xD0C): "neoverse-n1", (0x41, 0xD40): "neoverse-v1", (0x41, 0xD4F): "neoverse-v2",
 }  # fmt: skip

@@ -8,8 +8,8 @@ shared memory comes in steps of 128 B (256 B before sm_80) plus 1 KiB per block 
 carve-out is taken at its largest; a driver that chose a smaller one reports fewer blocks by it.
 AMD allocates registers per lane and wave in steps (8 from gfx90a, 4 before, 24 on RDNA 3 and 4);
 from gfx90a on vector and accumulator registers share one file of 512 and accumulators start at a
-multiple of 4; LDS comes in steps of 512 B (1280 B on gfx950). RDNA figures are for waves of 32 in
-CU mode.
+multiple of 4; LDS comes in steps of 512 B (1280 B on gfx950, 1024 B on RDNA 3 and 4). RDNA figures
+are for waves of 32 in CU mode.
 """
 
 from __future__ import annotations

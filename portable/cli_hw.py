@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from pathlib import Path
@@ -11,7 +12,7 @@ import typer
 
 from portable import hwdb, registry
 from portable.device import DeviceInfo, DeviceSpec
-from portable.errors import DTypeError, PortableError
+from portable.errors import DTypeError, PortableError, UnknownNameError
 from portable.hwdb.audit import audit as run_audit
 from portable.hwdb.tables import audit_rows, read_rows
 
@@ -117,10 +118,16 @@ def print_spec(spec: DeviceSpec) -> None:
           f"confidence {spec.confidence}")  # fmt: skip
     clocks = f"{spec.clock / 1e6:.0f} MHz" if spec.clock else "clock not published"
     matrix = f", matrix unit {spec.matrix_clock / 1e6:.0f} MHz" if spec.matrix_clock else ""
-    print(f"  {spec.units or 'unknown number of'} units, {clocks}{matrix}")
+    units = f"{spec.units or 'unknown number of'} unit{'' if spec.units == 1 else 's'}"
+    print(f"  {units}, {clocks}{matrix}")
     if spec.granularity:
         print(f"  {spec.granularity}")
-    print(f"  memory {spec.memory_size / 1e9:.1f} GB, {spec.bandwidth / 1e9:.1f} GB/s")
+    size = (
+        f"{spec.memory_size / 1e9:.1f} GB"
+        if spec.memory_size
+        else ("as installed" if spec.kind == "cpu" else "of unknown size")
+    )
+    print(f"  memory {size}, {spec.bandwidth / 1e9:.1f} GB/s")
     if spec.power:
         print(f"  power {spec.power:.0f} W")
     if spec.peaks:
@@ -221,9 +228,18 @@ def find_command(
         if spec is None:
             missing = True
             print(f"  {hwdb.explain(info)}")
+            if name and _is_our_name(name):
+                print(f"  ('{name}' is a name of the database, not one that a driver reports: "
+                      f"`portable hw show '{name}'`)")  # fmt: skip
         else:
             print_spec(spec)
     raise typer.Exit(1 if missing else 0)
+
+
+def _is_our_name(name: str) -> bool:
+    with contextlib.suppress(UnknownNameError):
+        return bool(hwdb.get(name))
+    return False
 
 
 @app.command("audit")

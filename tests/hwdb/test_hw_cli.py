@@ -88,6 +88,13 @@ def test_find_unknown_gives_none_and_the_way_forward():
     assert "T/s" not in result.output
 
 
+def test_find_tells_a_name_of_ours_from_a_drivers():
+    result = run("find", "H100")
+    assert result.exit_code == 1
+    assert "portable hw show 'H100'" in result.output
+    assert "hw show" not in run("find", "NVIDIA Z999").output
+
+
 def test_the_name_of_this_machine_stands_for_all_that_is_seen_of_it():
     here = cpu_info()
     assert lookup(here.name).architecture == here.architecture
