@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 _FOLDER = Path(__file__).parent
 _programs: dict[tuple[int, tuple[str, ...], tuple[str, ...]], tuple[Any, Any]] = {}
-_lock = threading.Lock()
+_locks: dict[int, threading.Lock] = {}
+"""One for each context: drivers build side by side, a driver its programs one after another."""
 _OWN_CACHE = ("pocl", "oclgrind")
 """Runtimes with a kernel cache of their own, or for which one makes no sense."""
 
@@ -37,7 +38,7 @@ def source(files: tuple[str, ...]) -> str:
 def program(context: cl.Context, files: tuple[str, ...], options: tuple[str, ...]) -> cl.Program:
     """The built program. Raises CompileError with source and log."""
     key = (context.int_ptr, files, options)
-    with _lock:
+    with _locks.setdefault(context.int_ptr, threading.Lock()):
         if key not in _programs:
             # The context is kept with the program, so that its address stays its own.
             _programs[key] = (context, _built(context, files, ("-w", *options)))

@@ -62,6 +62,16 @@ typedef CAT(S_, VW) SV;
 #endif
 #define VLOAD CAT(vload, VW)
 #define VSTORE CAT(vstore, VW)
+// One store of a vector to where only its elements are aligned: PoCL's vstore16 is four of them.
+#if defined(__clang__)
+typedef AV AV_ANYWHERE __attribute__((aligned(sizeof(A))));
+typedef CAT(ushort, VW) HV_ANYWHERE __attribute__((aligned(2)));
+#define STORE_AV(x, p) (*(__global AV_ANYWHERE*)(p) = (x))
+#define STORE_HV(x, p) (*(__global HV_ANYWHERE*)(p) = (x))
+#else
+#define STORE_AV(x, p) VSTORE(x, 0, p)
+#define STORE_HV(x, p) VSTORE(x, 0, p)
+#endif
 
 // ---- one element
 inline A widen(S x) {
@@ -121,11 +131,11 @@ inline void stv(AV x, __global S* p) {
   UV r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
   UV nan = (u >> 16) | 0x40u;
   r = (x != x) ? nan : r;
-  VSTORE(CONVERT(HV, r), 0, p);
+  STORE_HV(CONVERT(HV, r), p);
 #elif defined(DT_F16)
   CAT(vstore_half, CAT(VW, _rte))(x, 0, (__global half*)p);
 #else
-  VSTORE(x, 0, p);
+  STORE_AV(x, p);
 #endif
 }
 
@@ -239,4 +249,11 @@ inline AV exp_negative_v(AV x) { EXP_NEGATIVE(AV, AS_IV, AS_AV, ZEROED_V) }
 #endif
 #define ADD_(a, b) ((a) + (b))
 
-#define KERNEL __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1)))
+// A group of one item holds nothing to vectorise across. Intel's compiler tries all the same, for
+// seconds a program, unless it is told; others do not know the attribute and leave it out.
+#if LOCAL == 1
+#define ALONE __attribute__((intel_vec_len_hint(1)))
+#else
+#define ALONE
+#endif
+#define KERNEL __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) ALONE

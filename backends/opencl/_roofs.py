@@ -24,6 +24,11 @@ _SAMPLE = 4e-3
 """Seconds one sample of the FMA kernel takes at least."""
 _MOVED = 1 << 26
 """Bytes one sample of a stream moves at least: small arrays are passed over several times."""
+_SHARES = 8
+"""Groups per core of a CPU for the FMA kernel: with one each, a thread that wakes late or loses
+its core holds up the whole launch."""
+_fresh = _memory.Pool(0)
+"""Gives host memory that nobody keeps afterwards."""
 
 
 def _program(device: Device, dtype: str) -> Any:
@@ -54,7 +59,7 @@ def compute_roof(device: Device, dtype: str, samples: int = 25) -> list[float]:
     cl, queue, cpu = _runtime.load(), _runtime.queue(device), is_cpu(device)
     width = 2 if dtype == "float16" else vector_width(device, dtype)
     local = 1 if cpu else local_size(device)
-    grid = max(device.info.units, 1) * (1 if cpu else 16) * local
+    grid = max(device.info.units, 1) * (_SHARES if cpu else 16) * local
     out = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, size=max(64, grid * width * 8))
     kernel = cl.Kernel(program, "fma_chains")
     rounds, rates = 1 << 12, list[float]()
@@ -121,12 +126,18 @@ def _stream(
 
 
 def _array(queue: Any, count: int) -> Any:
-    """Host memory that the kernel sees as it is, or device memory; filled with ones."""
+    """The memory that calls on the device work in, filled with ones: where kernels see the
+    host's, an array as NumPy makes it (in large pages where the system has them), not the driver's
+    own, which may lie in small ones and stream at half the rate."""
     cl = _runtime.load()
-    if _runtime.host_mode(queue.device) == "svm":
-        block = _memory.empty((count,), np.dtype(np.float32), count * 4)
+    mode = _runtime.host_mode(queue.device)
+    if mode != "copied":
+        block = _fresh.take(count * 4).view(np.float32)
         block.fill(1)
-        return cl.SVM(block)
+        if mode == "svm":
+            return cl.SVM(block)
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+        return cl.Buffer(queue.context, flags, hostbuf=block)
     buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, size=count * 4)
     cl.enqueue_fill_buffer(queue, buffer, np.float32(1), 0, count * 4)
     return buffer
