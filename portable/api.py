@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from portable.settings import Settings, changed, scope
@@ -178,19 +179,43 @@ def unregister(name: str) -> None:
     engine.refresh()
 
 
-def explain(name: str, *args: Any, **kwargs: Any) -> Explanation:
+def explain(
+    name: str,
+    *args: Any,
+    target: str | Sequence[str] = (),
+    build: bool = False,
+    **kwargs: Any,
+) -> Explanation:
     """What would run `portable.<name>(*args, **kwargs)`, and why. Nothing is run or measured.
+
+    Args:
+        name: of an op.
+        args, kwargs: as for the call.
+        target: hardware that need not be here, an architecture ("gfx942") or a device of the
+            database ("H200 SXM"), or several: what compilers make of this call's kernels there
+            (registers, spills, matrix instructions, occupancy, an estimated share of the roof).
+        build: compile for the targets what was not compiled before; else only what the cache of
+            `portable crosscompile` has is shown.
 
     Returns:
         An Explanation: `str()` is a readable table; `.choice`, `.candidates`, `.refused`,
-        `.speed_of_light`.
+        `.speed_of_light`, `.elsewhere`.
 
     Raises:
-        UnknownNameError: no such op. The same errors as the call where the caller is mistaken.
+        UnknownNameError: no such op or target. The same errors as the call where the caller is
+            mistaken.
     """
     from portable import explaining
 
-    return explaining.explain(name, *args, **kwargs)
+    found = explaining.explain(name, *args, **kwargs)
+    targets = (target,) if isinstance(target, str) else tuple(target)
+    if not targets:
+        return found
+    from portable.crosscompile import elsewhere
+
+    return replace(
+        found, elsewhere=tuple(elsewhere(found.problem, t, build=build) for t in targets)
+    )
 
 
 def bind(name: str, *args: Any, **kwargs: Any) -> Bound:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -122,14 +123,32 @@ def explain(
     shapes: Annotated[list[str], typer.Argument(help="operand shapes, as 128x512")],
     dtype: Dtype = "float32",
     device: DeviceOption = "cpu",
-    hardware: Annotated[str | None, typer.Option(help="judge this hardware instead")] = None,
-) -> None:
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target", "--hardware",
+            help="hardware that need not be here, gfx942 or 'H200 SXM': its speed of light, and "
+            "what compilers make of the kernels for it; repeatable",
+        ),
+    ] = None,
+    build: Annotated[
+        bool, typer.Option("--build", help="compile what was not compiled for the targets before")
+    ] = False,
+) -> None:  # fmt: skip
     """Candidates, refusals, evidence and speed of light of a problem; nothing is run."""
     from portable import cases, explaining, registry
 
     found = registry.op(op)
     problem = cases.problem_of_shapes(found, [parse_shape(s) for s in shapes], dtype, {})
-    console.print(escape(explaining.for_device(problem, device, hardware)), soft_wrap=True)
+    told = explaining.of_problem(problem, device)
+    if target:
+        from portable.cli_measure import progress_bar
+        from portable.crosscompile import elsewhere
+
+        with progress_bar("build") as report:
+            there = [elsewhere(problem, t, build=build, progress=report) for t in target]
+        told = replace(told, elsewhere=tuple(there))
+    console.print(escape(str(told)), soft_wrap=True)
 
 
 def parse_shape(text: str) -> tuple[int, ...]:

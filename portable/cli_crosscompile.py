@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 240)
 
 Names = list[str] | None
+FAILED = 3
+"""Exit code of --fail-on; 1 is a mistake in the call, 2 one in the options."""
+SHOWN = 40
+"""Failing rows that are listed."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -42,7 +47,10 @@ def crosscompile(
         tuple[str, str] | None, typer.Option(help="what the second target loses to the first")
     ] = None,
     fail_on: Annotated[
-        str, typer.Option(help="exit 1 on findings of these kinds: spill,no-matrix-unit")
+        str,
+        typer.Option(
+            help="exit 3 on findings of these kinds (spill,no-matrix-unit), or what does not build"
+        ),
     ] = "",
     source: Annotated[
         str | None, typer.Option(help="someone else's kernel: file.py::kernel or file.cu")
@@ -64,6 +72,7 @@ def crosscompile(
     from portable import crosscompile as cc
     from portable.crosscompile import show
 
+    kinds = cc.checked([kind.strip() for kind in fail_on.split(",") if kind.strip()])
     targets = [*(target or ()), *(diff or ())] if target or diff else []
     common: dict[str, Any] = {
         "targets": list(dict.fromkeys(targets)), "jobs": jobs, "timeout": timeout,
@@ -82,10 +91,28 @@ def crosscompile(
         show.write_json(report, json)
     if markdown:
         markdown.write_text(show.markdown(report), encoding="utf-8")
-    bad = cc.failures(report, [kind for kind in fail_on.split(",") if kind])
+    if kinds:
+        _verdict(report, kinds)
+
+
+def _verdict(report: Report, kinds: Sequence[str]) -> None:
+    """Exit 3 when a row has a finding of the kinds, does not build, or when there is no row."""
+    from portable import crosscompile as cc
+
+    bad = cc.failures(report, kinds)
+    for row, finding in bad[:SHOWN]:
+        unit = row.unit
+        what = " ".join(filter(None, (unit.backend, unit.op, unit.label, unit.kernel)))
+        line = f"{finding.kind}: {what} for {row.target.name}: {finding.text}"
+        console.print(escape(line), style="red", soft_wrap=True)
     if bad:
-        console.print(f"[red]{len(bad)} rows have findings of {escape(fail_on)}[/]")
-        sys.exit(1)
+        more = f" ({len(bad) - SHOWN} of them not listed)" if len(bad) > SHOWN else ""
+        console.print(f"{len(bad)} of {len(report.rows)} rows fail{more}: exit code {FAILED}")
+        raise typer.Exit(FAILED)
+    if not report.rows:
+        console.print(f"nothing was built, so nothing was checked: exit code {FAILED}", style="red")
+        raise typer.Exit(FAILED)
+    console.print(f"{len(report.rows)} rows without {', '.join(kinds)}")
 
 
 def _problems(workload: str | None) -> list[tuple[str, Problem]]:
@@ -95,7 +122,12 @@ def _problems(workload: str | None) -> list[tuple[str, Problem]]:
     from portable.workloads import load, problems
 
     weighted = problems(load(workload), scale="full")
-    return [(str(item.problem), item.problem) for item in weighted]
+    return [(label_of(item.note, item.problem), item.problem) for item in weighted]
+
+
+def label_of(note: str, problem: Problem) -> str:
+    """ "mlp (x: bf16[8192x4096], ...)": the layer, and the problem without its op's name."""
+    return f"{note} {str(problem).removeprefix(problem.op)}".strip()
 
 
 def _show(report: Report, diff: tuple[str, str] | None, wide: bool) -> None:
@@ -104,12 +136,14 @@ def _show(report: Report, diff: tuple[str, str] | None, wide: bool) -> None:
 
     if diff:
         first, second = (cc.resolve(name).name for name in diff)
-        found = cc.compare(report.rows, first, second)
-        console.print(show.differences(found, first, second))
-        console.print(f"{len(found)} losses")
-    else:
+        found = cc.compare(report.rows, first, second, report.skipped)
+        if found:
+            console.print(show.differences(found, first, second))
+        console.print(f"{first} -> {second}: {show.losses(found)}")
+    elif report.rows:
         console.print(show.table(report, wide))
     console.print(escape(show.summary(report)))
     for reason in report.skipped:
         console.print(f"not tried: {escape(reason)}", style="dim")
-    console.print(judge.ASSUMPTIONS, style="dim")
+    if not diff and any(row.roof_share is not None for row in report.rows):
+        console.print(judge.ASSUMPTIONS, style="dim")

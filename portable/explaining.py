@@ -13,6 +13,7 @@ from portable.text import share, table, time_text
 
 if TYPE_CHECKING:
     from portable.arrays import Inputs
+    from portable.crosscompile import Elsewhere
     from portable.device import DeviceSpec
     from portable.roofline import SpeedOfLight
 
@@ -32,6 +33,8 @@ class Explanation:
         candidates: eligible ones, best first.
         refused: the others, each with its reasons.
         basis: the rung of the ladder of evidence that decided.
+        elsewhere: for each target asked about, its speed of light and what compilers make of the
+            kernels that cannot run here.
     """
 
     problem: Problem
@@ -44,6 +47,7 @@ class Explanation:
     candidates: tuple[Candidate, ...]
     refused: tuple[Candidate, ...]
     basis: str
+    elsewhere: tuple[Elsewhere, ...] = ()
 
     @property
     def choice(self) -> Candidate | None:
@@ -54,6 +58,8 @@ class Explanation:
         lines = [str(self.problem), f"  data: {self.family} arrays on {self._device_name()}"]
         lines += ["  " + line for line in self._limits()]
         lines += ["", *self._candidates(), "", *self._refusals()]
+        for target in self.elsewhere:
+            lines += ["", str(target)]
         return "\n".join(lines).rstrip()
 
     def _device_name(self) -> str:
@@ -168,21 +174,4 @@ def imagined_inputs(problem: Problem, device: str) -> Inputs:
         tuple(problem.get(name) for name in names),
         frozenset(),
         tuple(None for _ in problem.operands),
-    )
-
-
-def for_device(problem: Problem, device: str, hardware: str | None) -> str:
-    """The explanation as text; with `hardware`, that entry's speed of light beside it."""
-    text = str(of_problem(problem, device))
-    if hardware is None:
-        return text
-    from portable import roofline
-
-    spec = machine.spec_of(hardware)
-    sol = roofline.speed_of_light(registry.op(problem.op).cost(problem), spec)
-    estimated = ", estimated peaks" if sol.estimated else ""
-    return (
-        f"{text}\n\non {spec.name}: speed of light {time_text(sol.time)} ({sol.bound_by} binds, "
-        f"intensity {sol.intensity:.3g}, ridge {sol.ridge:.3g} FLOP/B{estimated}); nothing was "
-        "measured there"
     )

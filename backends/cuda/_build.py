@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources as files
 
@@ -90,13 +90,16 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def build_cubin(source: str, arch: str, macros: Macros | None = None) -> bytes:
+def build_cubin(
+    source: str, arch: str, macros: Macros | None = None, include: Sequence[str] = ()
+) -> bytes:
     """Machine code of a source for an NVIDIA architecture, by NVRTC; needs no GPU.
 
     Args:
         source: name of a `.cu` file of this package, or a whole text.
         arch: "sm_80", "sm_90a", ...
         macros: compile-time parameters, when `source` is a file name.
+        include: folders of headers.
 
     Raises:
         CompileError: with the source and the compiler's whole log.
@@ -105,7 +108,7 @@ def build_cubin(source: str, arch: str, macros: Macros | None = None) -> bytes:
     from cuda.core import Program, ProgramOptions
 
     text = assemble(source, target(arch), macros or {}) if source.endswith(".cu") else source
-    options = ProgramOptions(arch=arch, std="c++17")
+    options = ProgramOptions(arch=arch, std="c++17", include_path=list(include) or None)
     try:
         code = Program(text, "c++", options).compile("cubin").code
     except Exception as error:  # cuda-core wraps NVRTC's errors in types of its own

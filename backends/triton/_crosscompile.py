@@ -175,10 +175,10 @@ def build_source(
     missing = [a for a in kernel.arg_names if a not in kinds and a not in constants]
     unknown = [a for a in (*kinds, *constants) if a not in kernel.arg_names]
     if missing or unknown:
-        raise ValueError(
-            f"{name}({', '.join(kernel.arg_names)}): the signature lacks {missing or 'nothing'} "
-            f"and names {unknown or 'nothing'} that is not there"
-        )
+        lacks = f"the signature lacks {', '.join(missing)}" if missing else ""
+        extra = f"{', '.join(unknown)} is no argument of it" if unknown else ""
+        what = "; ".join(filter(None, (lacks, extra)))
+        raise ValueError(f"{name}({', '.join(kernel.arg_names)}): {what}")
     plain = {a: kinds.get(a, "constexpr").removesuffix(DIVISIBLE) for a in kernel.arg_names}
     attributes = {
         (index,): [["tt.divisibility", ALIGNMENT]]

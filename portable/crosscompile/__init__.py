@@ -19,9 +19,11 @@ and, where kernels follow from a problem,
                                           "tile" (of the result), "factor" (dtype), "depth" (k)
     build(op, problem, arch, units, config, index) -> artifact       compiles launch `index`
 
-or, where they are a list of sources,
+and, where they are sources (then an entry of `describe` has the "source" and the "config" that
+decide the code, and `build` is not needed),
 
     variants(arch) -> [{"op", "label", "kernel", "config", "source_hash", "factor", "source"}]
+                                          what is built when no problems are given
     build_source(**source, architecture) -> artifact        also used for third-party kernels
 
 An artifact is {"kind", "assembly", "log", "shared", "threads", "binary_size"}; a compiler's refusal
@@ -36,8 +38,9 @@ say so, with their assumptions (`judge.ASSUMPTIONS`).
 from __future__ import annotations
 
 from portable.crosscompile.compare import Difference, compare
+from portable.crosscompile.elsewhere import Elsewhere, elsewhere
 from portable.crosscompile.facts import Built, Finding, Row, Target, Unit
-from portable.crosscompile.run import Report, crosscompile, failures
+from portable.crosscompile.run import Report, checked, crosscompile, failures
 from portable.crosscompile.source import crosscompile_source
 from portable.crosscompile.targets import DEFAULT_TARGETS, resolve
 
@@ -45,14 +48,17 @@ __all__ = [
     "DEFAULT_TARGETS",
     "Built",
     "Difference",
+    "Elsewhere",
     "Finding",
     "Report",
     "Row",
     "Target",
     "Unit",
+    "checked",
     "compare",
     "crosscompile",
     "crosscompile_source",
+    "elsewhere",
     "failures",
     "resolve",
 ]

@@ -11,8 +11,8 @@ from portable.op import Problem
 
 KINDS = (
     "fails", "hang", "crash", "cannot-launch", "spill", "stack", "no-matrix-unit", "slow-path",
-    "widened", "low-occupancy", "narrow-loads", "wave-quantisation", "tile-quantisation",
-    "below-ridge", "refused",
+    "widened", "older-instruction", "low-occupancy", "narrow-loads", "wave-quantisation",
+    "tile-quantisation", "below-ridge", "refused",
 )  # fmt: skip
 """Kinds of findings, as `--fail-on` names them."""
 

@@ -17,15 +17,20 @@ from portable.hwdb.occupancy import Occupancy, Quantisation, occupancy, quantise
 ASSUMPTIONS = (
     "Estimated share of the roof = tile quantisation x wave quantisation x peak of the unit the "
     "code uses / peak of the best unit for the dtype. It assumes perfect overlap of loads and "
-    "arithmetic, no cache misses beyond the compulsory ones, and equal blocks; spills and narrow "
-    "loads are named, not counted. An upper limit, not a prediction."
+    "arithmetic, no cache misses beyond the compulsory ones, and equal blocks; spills, narrow "
+    "loads and older matrix instructions are named, not counted. An upper limit, not a prediction."
 )
 FEW_WARPS = 4
 """Warps per unit below which a scheduler has nothing to do (4 schedulers or SIMDs per unit)."""
 LOW_OCCUPANCY = 0.25
 """Share of the wave slots below which a kernel without matrix units can rarely hide latency."""
-SPILL_COST, STACK_COST, NARROW_COST, OCCUPANCY_COST = 1.5, 1.2, 1.3, 1.3
+SPILL_COST, STACK_COST, NARROW_COST, OCCUPANCY_COST, OLDER_COST = 1.5, 1.2, 1.3, 1.3, 1.5
 """Guessed factors, to order findings that have no formula."""
+ASYNCHRONOUS = {"sm_90": "wgmma", "sm_100": "tcgen05", "sm_103": "tcgen05"}
+"""The instructions that reach the matrix unit's full rate where mma.sync, still there, does not."""
+_WARP_WIDE = re.compile(r"mma\.sync(?!.*f64)|[HIQ]MMA")  # float64 has no other
+WARPGROUP_ROWS = 64
+"""Rows of a result below which those instructions cannot be used."""
 NARROW_BITS = 32
 _MARKS = {
     "bfloat16": ("bf16", "kind::f16", " f16"), "float16": ("f16", "hmma.16816.f32", "hgmma"),
@@ -54,6 +59,7 @@ def judge(unit: Unit, target: Target, built: Built) -> Row:
         findings.append(Finding("cannot-launch", 100.0, str(error)))
     findings += _resources(unit, built)
     findings += _matrix(unit, target.spec, built)
+    findings += _older(unit, target.spec, built)
     if used is not None:
         findings += _occupied(unit, built, used)
     waves = _quantised(unit, target.spec, used)
@@ -128,6 +134,14 @@ def _matrix(unit: Unit, spec: DeviceSpec, built: Built) -> Iterator[Finding]:
             yield Finding("slow-path", max(loss, 1.01), words + slower)
         else:
             yield Finding("widened", 1.0, f"{words}: the device has no matrix rate for {name}")
+
+
+def _older(unit: Unit, spec: DeviceSpec, built: Built) -> Iterator[Finding]:
+    full = ASYNCHRONOUS.get(spec.architecture)
+    small = unit.tile and min(max(unit.tile), *unit.extent) < WARPGROUP_ROWS
+    if full and built.matrix and not small and all(map(_WARP_WIDE.match, built.matrix)):
+        text = f"uses mma.sync; the unit's full rate on {spec.architecture} needs {full}"
+        yield Finding("older-instruction", OLDER_COST, text)
 
 
 def _speaks(dtype: str, built: Built) -> bool:

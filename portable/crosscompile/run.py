@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from portable import isolate, registry
 from portable.crosscompile import cache, worker
-from portable.crosscompile.facts import KINDS, Built, Row, Target, Unit
+from portable.crosscompile.facts import KINDS, Built, Finding, Row, Target, Unit
 from portable.crosscompile.judge import judge
 from portable.crosscompile.problems import representative
 from portable.crosscompile.targets import DEFAULT_TARGETS, resolve
@@ -33,11 +35,14 @@ class Report:
         rows: by backend, op, problem and target.
         skipped: what could not be tried at all, with reasons ("triton: not installed").
         versions: compilers by backend.
+        unbuilt: what was left out, because it is not in the cache and nothing was to be built, or
+            because the time was up.
     """
 
     rows: tuple[Row, ...]
     skipped: tuple[str, ...]
     versions: dict[str, dict[str, str]]
+    unbuilt: tuple[tuple[Unit, Target], ...] = ()
 
 
 def crosscompile(
@@ -49,6 +54,7 @@ def crosscompile(
     every_config: bool = False,
     jobs: int = 0,
     timeout: float = TIMEOUT,
+    budget: float = math.inf,
     use_cache: bool = True,
     progress: Progress | None = None,
 ) -> Report:
@@ -58,10 +64,11 @@ def crosscompile(
         backends: names; all that can cross-compile when empty.
         ops: names; all when empty.
         targets: architectures or devices of the database; DEFAULT_TARGETS when empty.
-        problems: (label, problem); representative ones when empty.
+        problems: (label, problem), of which those of `ops` count; representative ones when empty.
         every_config: build all configs a backend would try, not only its first guess.
         jobs: worker processes; the number of CPUs when 0.
         timeout: [s] for one build; a longer one is a row with status "hang".
+        budget: [s] for all builds; with 0 only what the cache has becomes a row.
         use_cache: whether earlier builds of the same source and compiler count.
         progress: called after each build.
 
@@ -75,7 +82,9 @@ def crosscompile(
     for name in ops:
         registry.op(name)
     names = list(ops) or list(registry.op_names())
-    work = [(label, p) for label, p in problems if p.op in names] or list(representative(names))
+    work = [(label, p) for label, p in problems if p.op in names]
+    if not problems:
+        work = list(representative(names))
     where = [resolve(name) for name in targets or DEFAULT_TARGETS]
     units, skipped, versions = [], [], {}
     for name in backends or hooks:
@@ -84,13 +93,12 @@ def crosscompile(
             skipped.append(f"{name}: {missing.reason}. {missing.install}".strip())
             continue
         versions[name] = dict(hooks[name].versions())
-        if hasattr(hooks[name], "variants"):
+        if hasattr(hooks[name], "variants") and not (problems and hasattr(hooks[name], "configs")):
             units += _variants(name, hooks[name], names, where, skipped)
         else:
             units += _units(name, hooks[name], work, where, every_config, skipped)
-    built = _build_all(units, versions, jobs, timeout, use_cache, progress)
-    rows = tuple(judge(u, t, b) for (u, t), b in zip(units, built, strict=True))
-    return Report(rows, tuple(dict.fromkeys(skipped)), versions)
+    building = Building(jobs, timeout, budget, use_cache, progress)
+    return report_of(units, skipped, versions, building)
 
 
 def _units(
@@ -146,7 +154,7 @@ def _unit(
         op=problem.op,
         label=label,
         kernel=part["kernel"],
-        config=config,
+        config=part.get("config", config),
         index=index,
         grid=part["grid"],
         source_hash=part["source_hash"],
@@ -155,49 +163,84 @@ def _unit(
         tile=tuple(part.get("tile", ())),
         factor=part.get("factor", ""),
         depth=part.get("depth", 0),
+        source=part.get("source", {}),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Building:
+    """How units are built.
+
+    Attributes:
+        jobs: worker processes; the number of CPUs when 0.
+        timeout: [s] for one build.
+        budget: [s] for all of them.
+        use_cache: whether earlier builds count.
+        progress: called after each build.
+    """
+
+    jobs: int = 0
+    timeout: float = TIMEOUT
+    budget: float = math.inf
+    use_cache: bool = True
+    progress: Progress | None = None
+
+
+def report_of(
+    units: Sequence[tuple[Unit, Target]],
+    skipped: Iterable[str],
+    versions: dict[str, dict[str, str]],
+    how: Building,
+) -> Report:
+    """Builds and judges units, in their order."""
+    built = _build_all(units, versions, how)
+    pairs = list(zip(units, built, strict=True))
+    return Report(
+        tuple(judge(u, t, b) for (u, t), b in pairs if b is not None),
+        tuple(dict.fromkeys(skipped)),
+        versions,
+        tuple(unit for unit, b in pairs if b is None),
     )
 
 
 def _build_all(
-    units: Sequence[tuple[Unit, Target]],
-    versions: dict[str, dict[str, str]],
-    jobs: int,
-    timeout: float,
-    use_cache: bool,
-    progress: Progress | None,
-) -> list[Built]:
-    """Builds in order of units; equal machine code is built once."""
+    units: Sequence[tuple[Unit, Target]], versions: dict[str, dict[str, str]], how: Building
+) -> list[Built | None]:
+    """Builds in order of units, None where the time was up; equal machine code is built once."""
+    end = time.monotonic() + how.budget
     keys = [cache.key(u, t.architecture, versions.get(u.backend, {})) for u, t in units]
-    results: dict[str, Built] = {}
+    results: dict[str, Built | None] = {}
     todo: queue.SimpleQueue[int] = queue.SimpleQueue()
     waiting = 0
     for index, key in enumerate(keys):
         if key in results:
             continue
-        kept = cache.load(key) if use_cache else None
-        results[key] = kept or Built("crash", "was not built")
-        if kept is None:
+        results[key] = cache.load(key) if how.use_cache else None
+        if results[key] is None:
             todo.put(index)
             waiting += 1
     lock, done = threading.Lock(), [0]
 
     def work() -> None:
         with isolate.Worker() as child:
-            while True:
+            while (left := end - time.monotonic()) > 0:
                 try:
                     index = todo.get_nowait()
                 except queue.Empty:
                     return
                 unit, target = units[index]
-                built = build_one(child, unit, target, versions.get(unit.backend, {}), timeout)
+                limit = min(how.timeout, left)
+                built = build_one(child, unit, target, versions.get(unit.backend, {}), limit)
+                if built.status == "hang" and limit < how.timeout:
+                    return  # the budget ended, which says nothing of the compiler
                 cache.store(keys[index], built)
                 with lock:
                     results[keys[index]] = built
                     done[0] += 1
-                    if progress is not None:
-                        progress(done[0], waiting, f"{unit.backend} {unit.op} {target.name}")
+                    if how.progress is not None:
+                        how.progress(done[0], waiting, f"{unit.backend} {unit.op} {target.name}")
 
-    count = min(jobs or os.cpu_count() or 1, waiting)
+    count = min(how.jobs or os.cpu_count() or 1, waiting) if how.budget > 0 else 0
     threads = [threading.Thread(target=work, daemon=True) for _ in range(count)]
     for thread in threads:
         thread.start()
@@ -225,8 +268,12 @@ def build_one(
     return Built(status, outcome.reason, log, seconds=outcome.seconds, compiler=compiler)
 
 
-def failures(report: Report, kinds: Sequence[str]) -> list[Row]:
-    """Rows with a finding of one of the kinds (`--fail-on`).
+NOT_BUILT = ("fails", "hang", "crash", "cannot-launch")
+"""Kinds of findings that always count for `--fail-on`: what does not build was not judged."""
+
+
+def checked(kinds: Sequence[str]) -> Sequence[str]:
+    """The kinds, when they exist.
 
     Raises:
         UnknownNameError: a kind that does not exist.
@@ -234,4 +281,19 @@ def failures(report: Report, kinds: Sequence[str]) -> list[Row]:
     for kind in kinds:
         if kind not in KINDS:
             raise UnknownNameError("kind of finding", kind, KINDS)
-    return [row for row in report.rows if any(f.kind in kinds for f in row.findings)]
+    return kinds
+
+
+def failures(report: Report, kinds: Sequence[str]) -> list[tuple[Row, Finding]]:
+    """Rows with a finding of one of the kinds (`--fail-on`), or that do not build; with the worst.
+
+    Raises:
+        UnknownNameError: a kind that does not exist.
+    """
+    wanted = {*checked(kinds), *NOT_BUILT}
+    found = []
+    for row in report.rows:
+        bad = next((finding for finding in row.findings if finding.kind in wanted), None)
+        if bad is not None:
+            found.append((row, bad))
+    return found

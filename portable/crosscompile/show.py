@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,12 @@ def cells(row: Row) -> list[str]:
         rest = [built.status, f"{built.seconds:.1f}", *[""] * 9]
         findings = built.message
     else:
-        occupancy = "" if row.occupancy is None else f"{row.occupancy:.0%} ({_by(row.limited_by)})"
         share = "" if row.roof_share is None else f"{row.roof_share:.0%}"
         spill = f"{built.spills} registers" if built.spills else str(built.spill_bytes)
         rest = [
-            "yes", f"{built.seconds:.1f}", _registers(row), spill, str(built.stack),
+            "yes", f"{built.seconds:.1f}", registers(row), spill, str(built.stack),
             str(built.shared), matrix_text(row), loads_text(built.loads), str(built.binary_size),
-            occupancy, share,
+            occupancy_text(row), share,
         ]  # fmt: skip
         findings = "; ".join(finding.text for finding in row.findings)
     return [
@@ -41,11 +41,15 @@ def cells(row: Row) -> list[str]:
     ]  # fmt: skip
 
 
-def _by(limited_by: Sequence[str]) -> str:
-    return ", ".join(limited_by).replace("_", " ")
+def occupancy_text(row: Row) -> str:
+    """ "12% (registers)": share of the wave slots, and what limits it; "" when it is not known."""
+    if row.occupancy is None:
+        return ""
+    return f"{row.occupancy:.0%} ({', '.join(row.limited_by).replace('_', ' ')})"
 
 
-def _registers(row: Row) -> str:
+def registers(row: Row) -> str:
+    """ "168", with AMD's accumulators "128+64a"."""
     built = row.built
     return (
         f"{built.registers}+{built.accumulators}a" if built.accumulators else str(built.registers)
@@ -67,9 +71,12 @@ def loads_text(loads: Mapping[str, int]) -> str:
 
 
 def config_text(config: Mapping[str, Any]) -> str:
-    """ "128x256x64 split 1 w8 s3" for tiles, "name value" for the rest."""
-    left = dict(config)
-    sizes = [str(left.pop(f"block_{axis}")) for axis in "mnk" if f"block_{axis}" in left]
+    """ "128x256x64 split 1 w8 s3" for tiles, "name value" for the rest; macros of 0 are off."""
+    left = {name: value for name, value in config.items() if value != 0 or not name.isupper()}
+    sizes = [
+        str(left.pop(name)) for axis in "mnk" for name in (f"block_{axis}", f"B{axis.upper()}")
+        if name in left
+    ]  # fmt: skip
     parts = [str(left.pop("variant", "")), "x".join(sizes)]
     short = {"num_warps": "w", "num_stages": "s"}
     for name, value in left.items():
@@ -128,7 +135,7 @@ def compact_cell(row: Row) -> str:
         return f"**{built.status}**"
     occupancy = "-" if row.occupancy is None else f"{row.occupancy:.0%}"
     unit = "-" if not (row.unit.factor or built.matrix) else family(built.matrix) or "no"
-    text = f"{_registers(row)} {built.shared / 1024:.0f}K {occupancy} {unit}"
+    text = f"{registers(row)} {built.shared / 1024:.0f}K {occupancy} {unit}"
     serious = any(finding.kind in SERIOUS for finding in row.findings)
     return f"**{text}**" if serious else text
 
@@ -177,7 +184,9 @@ def summary(report: Report) -> str:
         f"{name}: " + ", ".join(f"{k} {v}" for k, v in versions.items())
         for name, versions in report.versions.items()
     )
-    return f"{len(rows)} builds, {ok} without error. Rows with findings: {found}. {made}"
+    left = f", {len(report.unbuilt)} left out because the time was up" if report.unbuilt else ""
+    text = f"{len(rows)} builds, {ok} without error{left}. Rows with findings: {found}. {made}"
+    return text.rstrip(". ") if not made else text
 
 
 def table(report: Report, all_columns: bool = False) -> Any:
@@ -203,18 +212,38 @@ def differences(found: Iterable[Difference], first: str, second: str) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
-    shown = Table("op", "problem", "kernel", "", title=f"{first} -> {second}", box=None)
+    shown = Table("backend", "op", "problem", "kernel", "loss", "",
+                  title=f"{first} -> {second}", box=None)  # fmt: skip
     for item in found:
-        shown.add_row(*map(escape, (item.op, item.label, item.kernel, item.text)))
+        cells = (item.backend, item.op, item.label, item.kernel, item.kind, item.text)
+        shown.add_row(*map(escape, cells))
     return shown
 
 
-def write_json(report: Report, path: Path) -> None:
-    """All rows as data, logs included."""
-    data = {
+def losses(found: Iterable[Difference]) -> str:
+    """ "3 losses: 2 fails, 1 spill"; "no losses"."""
+    counts = Counter(item.kind for item in found)
+    if not counts:
+        return "no losses"
+    total = sum(counts.values())
+    kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
+    return f"{total} {'loss' if total == 1 else 'losses'}: {kinds}"
+
+
+def data(report: Report) -> dict[str, Any]:
+    """All rows as plain data, logs included: what `portable report --crosscompile` reads."""
+    return {
         "rows": [row.to_json() for row in report.rows],
         "skipped": list(report.skipped),
+        "unbuilt": [
+            " ".join(filter(None, (u.backend, u.op, u.label, u.kernel, "for", t.name)))
+            for u, t in report.unbuilt
+        ],
         "compilers": report.versions,
         "assumptions": ASSUMPTIONS,
     }
-    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def write_json(report: Report, path: Path) -> None:
+    """The same as a file."""
+    path.write_text(json.dumps(data(report), indent=1) + "\n", encoding="utf-8")

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from portable.crosscompile import worker
 from portable.crosscompile.facts import Unit
-from portable.crosscompile.judge import judge
-from portable.crosscompile.run import TIMEOUT, Progress, Report, _build_all
+from portable.crosscompile.run import TIMEOUT, Building, Progress, Report, report_of
 from portable.crosscompile.targets import DEFAULT_TARGETS, resolve
 from portable.errors import ParameterError
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "waves_per_eu", "matrix_instr_nonkdim", "kpack")
+CUDA_OPTIONS = ("threads", "shared")
+"""Threads of a block and dynamic shared memory [B]: CUDA C++ leaves both to the launch."""
 CUDA_SUFFIXES = (".cu", ".cuh")
+ASSUMED = "256 threads assumed"
 
 
 def parse_signature(text: str) -> tuple[dict[str, str], dict[str, Any]]:
@@ -69,8 +72,9 @@ def unit_of(source: str, signature: str) -> Unit:
     if not file.is_file():
         raise ParameterError(f"--source {source!r}: there is no file {path!r}")
     kinds, constants = parse_signature(signature)
-    options = {key: constants.pop(key) for key in OPTIONS if key in constants}
     cuda = file.suffix in CUDA_SUFFIXES
+    known = CUDA_OPTIONS if cuda else OPTIONS
+    options = {key: constants.pop(key) for key in known if key in constants}
     if not cuda and (file.suffix != ".py" or not name):
         raise ParameterError(
             f"--source {source!r}: name a Triton kernel as file.py::kernel, or a .cu file"
@@ -79,18 +83,37 @@ def unit_of(source: str, signature: str) -> Unit:
         "path": str(file.resolve()), "name": name, "kinds": kinds, "constants": constants,
         "options": options,
     }  # fmt: skip
-    text = file.read_text(encoding="utf-8", errors="replace")
-    digest = hashlib.sha256(f"{text}{sorted(map(str, given.items()))}".encode()).hexdigest()[:32]
+    texts = with_own_parts(file)
+    text = texts[0]
+    digest = hashlib.sha256(f"{texts}{sorted(map(str, given.items()))}".encode()).hexdigest()[:32]
+    assumed = [ASSUMED] if cuda and "threads" not in options else []
     return Unit(
         backend="cuda" if cuda else "triton",
         op=file.name,
-        label=", ".join(f"{k}={v}" for k, v in constants.items()),
+        label=", ".join([*(f"{k}={v}" for k, v in constants.items()), *assumed]),
         kernel=name or file.stem,
         config=options,
         source_hash=digest,
         source=given,
         factor="" if cuda else _factor(kinds, text, name),
     )
+
+
+_PARTS = re.compile(r'^\s*#\s*include\s+"([^"]+)"|^\s*(?:from|import)\s+\.?(\w+)', re.MULTILINE)
+
+
+def with_own_parts(file: Path) -> list[str]:
+    """The texts of a file and of the headers or modules beside it that it names, and so on."""
+    found: dict[Path, str] = {}
+    todo = [file.resolve()]
+    while todo:
+        path = todo.pop()
+        if path in found or not path.is_file():
+            continue
+        found[path] = path.read_text(encoding="utf-8", errors="replace")
+        for header, module in _PARTS.findall(found[path]):
+            todo.append((path.parent / (header or f"{module}.py")).resolve())
+    return list(found.values())
 
 
 def _factor(kinds: Mapping[str, str], text: str, name: str) -> str:
@@ -137,7 +160,8 @@ def crosscompile_source(
 
     Args:
         source: "file.py::kernel" or "file.cu[::kernel]".
-        signature: argument types and constants, see `parse_signature`; unused for CUDA.
+        signature: argument types and constants, see `parse_signature`; for CUDA constants (they
+            become macros) and the launch's `threads = 128, shared = 49152`.
         targets, jobs, timeout, use_cache, progress: as for `crosscompile`.
 
     Raises:
@@ -157,6 +181,5 @@ def crosscompile_source(
             skipped.append(f"{unit.backend} {target.name}: {why}")
         else:
             pairs.append((unit, target))
-    built = _build_all(pairs, versions, jobs, timeout, use_cache, progress)
-    rows = tuple(judge(u, t, b) for (u, t), b in zip(pairs, built, strict=True))
-    return Report(rows, tuple(skipped), versions)
+    building = Building(jobs, timeout, use_cache=use_cache, progress=progress)
+    return report_of(pairs, skipped, versions, building)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from portable.cases import problem_of_shapes
@@ -53,8 +55,6 @@ def test_no_matrix_unit_is_expected_where_the_device_has_none():
 
 
 def test_fp8_on_the_half_path_is_a_slow_path():
-    from dataclasses import replace
-
     fp8 = product(factor="float16")
     shapes = [(512, 512), (512, 512), (), ()]
     problem = problem_of_shapes(
@@ -68,8 +68,6 @@ def test_fp8_on_the_half_path_is_a_slow_path():
 
 
 def test_fp8_operands_that_the_compiler_widens_are_told():
-    from dataclasses import replace
-
     unit = replace(product(), problem=None, op="theirs.py", factor="float8_e4m3fn")
     half = good(matrix={"v_mfma_f32_32x32x8_f16": 64}, shared=32768)
     (finding,) = [f for f in judge(unit, resolve("gfx942"), half).findings if "path" in f.text]
@@ -92,6 +90,24 @@ def test_fp8_operands_that_the_compiler_widens_are_told():
 )  # fmt: skip
 def test_the_dtype_an_instruction_multiplies(name, dtype):
     assert spoken(good(matrix={name: 1})) == dtype
+
+
+@pytest.mark.parametrize(
+    ("target", "names", "told"),
+    [
+        ("sm_90", ["HMMA.16816.F32.BF16"], True), ("sm_90", ["wgmma m64n256k16 bf16"], False),
+        ("sm_100", ["mma.sync m16n8k16 bf16"], True), ("sm_80", ["HMMA.16816.F32.BF16"], False),
+        ("sm_90", ["mma.sync m16n8k16 bf16", "wgmma m64n8k16 bf16"], False),
+        ("sm_90", ["mma.sync m8n8k4 f64"], False), ("sm_90", ["DMMA.8x8x4"], False),
+        ("sm_120", ["mma.sync m16n8k16 bf16"], False), ("sm_90", ["HGMMA.64x256x16.F32"], False),
+    ],
+)  # fmt: skip
+def test_instructions_that_do_not_reach_the_full_rate(target, names, told):
+    row = judge(product(), resolve(target), good(matrix=dict.fromkeys(names, 8)))
+    assert ("older-instruction" in kinds(row)) == told
+    few_rows = product(tile=(16, 128), extent=(16, 4096))
+    row = judge(few_rows, resolve(target), good(matrix=dict.fromkeys(names, 8)))
+    assert "older-instruction" not in kinds(row)
 
 
 def test_spills_stack_and_narrow_loads():
@@ -151,12 +167,31 @@ def test_a_kernel_that_exists_on_one_side_only_is_a_loss():
     first, _ = rows()
     (difference,) = compare([first], "sm_90", "gfx1100")
     assert difference.kind == "fails"
-    assert "has no kernel on gfx1100" in difference.text
+    assert difference.text == "has no kernel on gfx1100"
+    why = ["triton matmul square gfx1100: too large", "triton gfx1100: never seen"]
+    (difference,) = compare([first], "sm_90", "gfx1100", why)
+    assert difference.text == "has no kernel on gfx1100: too large"
+
+
+def test_a_launch_that_the_port_does_without_is_no_loss():
+    first, second = (judge(product(), resolve(name), good()) for name in ("sm_90", "gfx1100"))
+    extra = replace(first, unit=replace(first.unit, kernel="combine", index=1))
+    assert compare([first, extra, second], "sm_90", "gfx1100") == []
+
+
+def test_a_port_to_another_dtypes_path_is_a_loss():
+    unit = replace(product(), problem=None, factor="float8_e4m3fn")
+    fine = judge(unit, resolve("sm_90"), good(matrix={"wgmma m64n64k32 e4m3": 8}))
+    half = judge(unit, resolve("gfx942"), good(matrix={"v_mfma_f32_32x32x8_f16": 8}))
+    found = {d.kind: d.text for d in compare([fine, half], "sm_90", "gfx942")}
+    assert "runs on the f16 path, 2 times slower" in found["slow-path"]
+    assert "slow-path" not in {d.kind for d in compare([half, fine], "gfx942", "sm_90")}
 
 
 def test_fail_on_picks_rows_and_refuses_unknown_kinds():
     report = Report(tuple(rows()), (), {})
-    assert len(failures(report, ["spill"])) == 1
+    ((row, finding),) = failures(report, ["spill"])
+    assert (row.target.name, finding.kind) == ("gfx1100", "spill")
     assert failures(report, ["hang"]) == []
     with pytest.raises(UnknownNameError, match="no-matrix-unit"):
         failures(report, ["no-matrix-units"])

@@ -81,7 +81,7 @@ def test_the_compilers_refusal_is_a_row_with_its_words():
 
 def test_a_signature_that_does_not_fit_says_what_is_missing():
     (row,) = build("scale", "x: *fp16, z: *fp16, FACTOR = 2.0, BLOCK = 64", "sm_90").rows
-    assert "lacks ['y', 'n'] and names ['z']" in row.built.log
+    assert "the signature lacks y, n; z is no argument of it" in row.built.log
 
 
 @pytest.mark.parametrize(
@@ -143,6 +143,39 @@ def test_a_cuda_file(tmp_path):
     assert report.skipped == ("cuda gfx942: NVRTC builds for NVIDIA only",)
 
 
+CUDA = """
+#include <cuda_fp16.h>
+#include "mine.h"
+__global__ void twice(__half2* y) { y[threadIdx.x] = FACTOR * y[threadIdx.x]; }
+extern "C" __global__ void reversed(float* y) {
+  __shared__ float t[WIDTH];
+  t[threadIdx.x] = y[threadIdx.x];
+  __syncthreads();
+  y[threadIdx.x] = t[WIDTH - 1 - threadIdx.x];
+}
+"""
+
+
+def test_a_cuda_file_with_headers_macros_and_several_kernels(tmp_path):
+    pytest.importorskip("cuda.core", reason="cuda-core is not installed")
+    file = tmp_path / "several.cu"
+    file.write_text(CUDA)
+    (tmp_path / "mine.h").write_text("#define FACTOR __float2half2_rn(2.f)\n")
+
+    def built(name, signature="WIDTH = 128, threads = 128", target="sm_80"):
+        return cc.crosscompile_source(f"{file}{name}", signature, targets=[target], jobs=1).rows[0]
+
+    row = built("::reversed")
+    assert row.built.ok, row.built.log
+    assert (row.built.shared, row.built.threads) == (512, 128)
+    assert built("::twice").built.ok
+    assert "several.cu(6)" in built("::reversed", "", "sm_86").built.message  # WIDTH is undefined
+    assert "the source has 2 kernels; name one as FILE::KERNEL" in built("").built.message
+    assert "has no kernel 'thrice'" in built("::thrice").built.message
+    (tmp_path / "mine.h").write_text("#error changed\n")
+    assert built("::twice").built.status == "error"  # a header counts for the cache
+
+
 @pytest.mark.parametrize(
     ("given", "signature", "message"),
     [
@@ -180,8 +213,9 @@ def test_the_command_prints_writes_and_fails_on_findings(command, tmp_path):
         "--source", f"{KERNELS}::greedy", "--signature", greedy, "--target", "sm_90",
         "--fail-on", "spill,no-matrix-unit", "--json", str(json_file), "--markdown", str(markdown),
     )  # fmt: skip
-    assert done.exit_code == 1, done.output
-    assert "1 rows have findings of spill,no-matrix-unit" in done.output
+    assert done.exit_code == 3, done.output
+    assert "1 of 1 rows fail: exit code 3" in done.output
+    assert "spill: triton kernels.py" in done.output
     (row,) = json.loads(json_file.read_text())["rows"]
     assert row["target"]["hardware"] == "nvidia-h200-sxm"
     assert row["built"]["spill_bytes"] > 0
@@ -191,8 +225,18 @@ def test_the_command_prints_writes_and_fails_on_findings(command, tmp_path):
     assert fine.exit_code == 0, fine.output
 
 
+def test_the_command_fails_when_nothing_could_be_checked(command):
+    words = ("--source", f"{KERNELS}::scale", "--signature", SCALE, "--fail-on", "spill")
+    done = command(*words, "--target", "TPU v6e")
+    assert done.exit_code == 3
+    assert "nothing was built, so nothing was checked" in done.output
+    broken = ("--source", f"{KERNELS}::wrong", "--signature", "x: *fp32, BLOCK = 64")
+    done = command(*broken, "--fail-on", "spill", "--target", "sm_90")
+    assert done.exit_code == 3
+    assert "fails: triton kernels.py BLOCK=64 wrong for sm_90: does not build" in done.output
+
+
 def test_the_command_shows_a_porting_diff(command):
     done = command("--backend", "triton", "--op", "swiglu", "--diff", "sm_90", "gfx1100")
     assert done.exit_code == 0, done.output
-    assert "sm_90 -> gfx1100" in done.output
-    assert "0 losses" in done.output
+    assert "sm_90 -> gfx1100: no losses" in done.output
