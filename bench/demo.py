@@ -4,24 +4,29 @@
 
 Looks at the machine, measures its roofs, times every eligible backend on the weightiest layers of
 the two models, shows how far each is from the speed of light and which one a call is given to,
-and writes report.html and records.jsonl.
+builds those layers' kernels for GPUs that are not here (if Triton or NVRTC is installed), and
+writes report.html and records.jsonl.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 import time
 from collections import Counter
 
 from rich.console import Console
 from rich.markup import escape
 
-from portable import benching, calibrate, contest, registry
+from portable import benching, calibrate, contest, registry, workloads
 from portable.cli import doctor
 from portable.cli_measure import progress_bar
+from portable.crosscompile import crosscompile, show
 
 WORKLOADS = ("llama3.1-8b", "bert-base")
+ELSEWHERE, PROBLEMS, BUILD_SECONDS = ("H200 SXM", "MI300X"), 3, 15.0
+"""GPUs to build for, problems of each workload, and the time for it [s]; builds are kept."""
 PROJECTED = ("H200 SXM", "MI300X", "B200", "TPU v6e")
 """Devices that the report shows beside the measured one: their speed of light, and a projection."""
 
@@ -57,10 +62,34 @@ def main() -> None:
         console.print(benching.table(name, bench), soft_wrap=True)
     console.rule("4. what was chosen")
     console.print(escape(verdict(benches.values())))
-    console.rule("5. the report")
+    console.rule("5. the same layers on GPUs that are not here")
+    compiled = compiled_elsewhere(console)
+    console.rule("6. the report")
     benching.write(wish.records, benches.values())
-    benching.write_html(wish.html, list(benches.values()), PROJECTED)
+    benching.write_html(wish.html, list(benches.values()), PROJECTED, compiled)
     console.print(f"{wish.html} and {wish.records} are written; {time.monotonic() - start:.0f} s")
+
+
+def compiled_elsewhere(console: Console) -> dict:
+    """The weightiest full-size problems built for other targets; data of the report's section."""
+    labelled = [
+        (f"{name}: {weighted.note or weighted.problem}", weighted.problem)
+        for name in WORKLOADS
+        for weighted in workloads.select(
+            workloads.load(name), share=1.0, limit=PROBLEMS, scale="full"
+        ).problems
+    ]
+    with progress_bar("build") as report:
+        found = crosscompile(
+            problems=labelled, targets=ELSEWHERE, jobs=min(os.cpu_count() or 1, 8),
+            budget=BUILD_SECONDS, progress=report,
+        )  # fmt: skip
+    if found.rows:
+        console.print(show.table(found), soft_wrap=True)
+        console.print(escape(show.summary(found)))
+    for reason in found.skipped:
+        console.print(f"not tried: {escape(reason)}")
+    return show.data(found)
 
 
 def verdict(benches) -> str:

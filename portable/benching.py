@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from portable import contest as contests
 from portable import engine, explaining, machine, records, registry
@@ -150,8 +150,16 @@ def write(path: str, benches: Iterable[WorkloadBench]) -> int:
     return files.write_jsonl(path, _records(benches))
 
 
-def write_html(path: str, benches: Sequence[WorkloadBench], hardware: Sequence[str] = ()) -> None:
-    """One self-contained page, with what the selector chose beforehand marked."""
+def write_html(
+    path: str,
+    benches: Sequence[WorkloadBench],
+    hardware: Sequence[str] = (),
+    crosscompile: Any = None,
+) -> None:
+    """One self-contained page, with what the selector chose beforehand marked.
+
+    `crosscompile` is data of `portable.crosscompile.show.data`, for a section of its own.
+    """
     from portable import port_cost, report
 
     made = report.build(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -39,11 +40,78 @@ def _is_crosscompile(rows: Any) -> bool:
 
 def _crosscompile(data: Mapping[str, Any]) -> list[Table]:
     rows: list[Mapping[str, Any]] = data["rows"]
-    tables = [_overview(rows), _found(rows), _resources(rows)]
-    skipped = data.get("skipped")
-    if isinstance(skipped, list) and skipped:
-        tables.append(("Not tried", ["reason"], [[text(line)] for line in skipped]))
+    tables = [_targets(rows), _overview(rows), _found(rows), _resources(rows)]
+    for title, name in (("Not built: the time was up", "unbuilt"), ("Not tried", "skipped")):
+        lines = data.get(name)
+        if isinstance(lines, list):
+            tables.append((title, ["kernel" if name == "unbuilt" else "reason"],
+                           [[text(line)] for line in lines]))  # fmt: skip
     return [table for table in tables if table[2]]
+
+
+def sentences_of(data: Any) -> list[str]:
+    """What the tables of `portable crosscompile` come to: counts, compilers, assumptions."""
+    if not isinstance(data, Mapping) or not _is_crosscompile(data.get("rows")):
+        return []
+    rows: list[Mapping[str, Any]] = data["rows"]
+    if not rows:
+        return [
+            'No kernel was built here: "Not tried" says what was missing and the command that '
+            "installs it. `portable crosscompile --json F` and then `portable report "
+            "--crosscompile F` fill this section."
+        ]
+    good = sum(row["built"].get("status") == "ok" for row in rows)
+    targets = {text(row["target"].get("name")) for row in rows}
+    found = [f"{len(rows)} builds for {len(targets)} targets, {good} without error."]
+    compilers = data.get("compilers")
+    if isinstance(compilers, Mapping):
+        names = [text(v) for v in compilers.values() if isinstance(v, Mapping)]
+        found.append(f"Compilers: {', '.join(names)}.")
+    if isinstance(data.get("assumptions"), str):
+        found.append(data["assumptions"])
+    return found
+
+
+_COUNTED = (
+    "spill", "stack", "cannot-launch", "no-matrix-unit", "slow-path", "older-instruction",
+    "low-occupancy",
+)  # fmt: skip
+"""Kinds of findings with a column of their own, by target."""
+
+
+def _targets(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """By target: builds, and how many of them have each kind of finding that costs much."""
+    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        key = (text(row["target"].get("name")), text(row["target"].get("hardware")))
+        found.setdefault(key, []).append(row)
+    kinds = [k for k in _COUNTED if any(k in _kinds(row) for row in rows)]
+    lines = [
+        [
+            *key, str(len(here)), str(sum(r["built"].get("status") == "ok" for r in here)),
+            *(str(sum(kind in _kinds(r) for r in here)) for kind in kinds),
+            _shares(here),
+        ]
+        for key, here in found.items()
+    ]  # fmt: skip
+    head = [
+        "target",
+        "judged as",
+        "builds",
+        "without error",
+        *kinds,
+        "of the roof at most (median)",
+    ]
+    return ("Targets", head, lines)
+
+
+def _kinds(row: Mapping[str, Any]) -> set[str]:
+    return {text(finding.get("kind")) for finding in _mappings(row.get("findings"))}
+
+
+def _shares(rows: Sequence[Mapping[str, Any]]) -> str:
+    known = [s for r in rows if isinstance(s := r.get("roof_share"), int | float)]
+    return _percent(statistics.median(known)) if known else "–"
 
 
 def _overview(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -95,13 +163,18 @@ def _where(row: Mapping[str, Any]) -> list[str]:
 
 
 def _resources(rows: Sequence[Mapping[str, Any]]) -> Table:
-    head = [*_WHERE, "status", *(n.replace("_", " ") for n in _BUILT), "occupancy", "roof at most"]
+    head = [
+        *_WHERE, "config", "status", *(n.replace("_", " ") for n in _BUILT), "occupancy",
+        "limited by", "of the roof at most (estimate)",
+    ]  # fmt: skip
     lines = [
         [
             *_where(row),
+            text(row["unit"].get("config")),
             text(row["built"].get("status")),
             *(text(row["built"].get(name)) for name in _BUILT),
             _percent(row.get("occupancy")),
+            text(row.get("limited_by")).replace("_", " "),
             _percent(row.get("roof_share")),
         ]
         for row in rows

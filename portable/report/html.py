@@ -94,6 +94,7 @@ def _context(report: Report, loader: Any, environment: Any) -> dict[str, Any]:
         "steps": [(index, name, MEANING[name]) for index, name in enumerate(STEPS)],
         "paths": _paths(report),
         "crosscompile": foreign.tables_of(report.crosscompile),
+        "crosscompiled": foreign.sentences_of(report.crosscompile),
         "max_fixes": MAX_FIXES,
     }
 
