@@ -3,8 +3,8 @@
     cost of a unit = time × devices × price per hour;  per million tokens: over the unit's tokens
     energy of a unit = time × devices × power: an upper bound
 
-Where the measured problems are not the whole workload, or stand for larger ones, cost is a lower
-bound and says so.
+Where the measured problems are not the whole workload, or stand for larger ones, a measured cost is
+a lower bound and says so; a projected one is as good as its projection.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Line:
         devices: how many work on one unit together.
         time: [s] per unit.
         bill: cost and energy.
-        least: why the cost is at least this; "" when it is the whole workload.
+        least: what is not in the cost; "" when it is the whole workload.
     """
 
     workload: str
@@ -44,6 +44,11 @@ class Line:
     time: float
     bill: Bill
     least: str
+
+    @property
+    def mark(self) -> str:
+        """Before a cost: "≈ " projected, "≥ " of a part of the workload, "" otherwise."""
+        return "≈ " if not self.measured else "≥ " if self.least else ""
 
 
 def lines(report: Report) -> list[Line]:

@@ -200,7 +200,7 @@ def _cost(line: Any) -> dict[str, Any]:
         "runs_on": line.runs_on, "devices": line.devices, "time": line.time,
         "cost": line.bill.cost, "cost_per_million_tokens": line.bill.cost_per_million_tokens,
         "currency": line.bill.currency, "energy_at_most": line.bill.energy,
-        "lower_bound_because": line.least,
+        "not_in_the_cost": line.least,
     }  # fmt: skip
 
 

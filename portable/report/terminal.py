@@ -204,14 +204,14 @@ def costs(report: Report) -> Table:
     """What a unit of each workload costs."""
     table = _new(
         "device", "workload", "runs on", "time", "cost", "per 1M tokens", "energy",
-        title="cost (≥: only a part of the workload was measured), energy at most",
+        title="cost (≥: of a part of the workload; ≈: projected), energy at most",
     )  # fmt: skip
     for line in bills.lines(report):
-        at_least, bill = "≥ " if line.least else "", line.bill
+        bill = line.bill
         money = (bill.cost, bill.cost_per_million_tokens)
         _add(
             table, line.device, line.workload, line.runs_on, time_text(line.time),
-            *(f"{at_least}{m:.4g} {bill.currency}" if m is not None else "-" for m in money),
+            *(f"{line.mark}{m:.4g} {bill.currency}" if m is not None else "-" for m in money),
             f"{bill.energy:.4g} J" if bill.energy is not None else "-",
         )  # fmt: skip
     return table
