@@ -18,6 +18,8 @@ from portable.report.ranking import Total
 from portable.report.weights import Weights
 from portable.text import share
 
+MEASURED, ALL = "the measured part", "all of it"
+
 WHOLE = 0.995
 """Share of a workload's time from which on it counts as measured as a whole."""
 
@@ -28,6 +30,7 @@ class Line:
 
     Attributes:
         workload, device: names.
+        part: "the measured part" of the workload, or "all of it".
         measured: whether it was; otherwise projected.
         runs_on: backend, or whose choice.
         devices: how many work on one unit together.
@@ -37,6 +40,7 @@ class Line:
     """
 
     workload: str
+    part: str
     device: str
     measured: bool
     runs_on: str
@@ -62,8 +66,8 @@ def _measured(report: Report) -> Iterator[Line]:
         for total in _worth(ranking.totals):
             time = total.with_fallback
             yield Line(
-                weights.name, place.label, True, WORDS.get(total.candidate, total.candidate),
-                weights.devices, time,
+                weights.name, _part(weights), place.label, True,
+                WORDS.get(total.candidate, total.candidate), weights.devices, time,
                 bill(time, weights, report.prices, place.label, place.spec),
                 _least(weights, len(ranking.unmeasured)),
             )  # fmt: skip
@@ -81,16 +85,21 @@ WORDS = {"chosen": "chosen by the selector", "best": "the best of each"}
 def _projected(report: Report) -> Iterator[Line]:
     for part in report.workloads:
         for device in report.projected:
-            sums = [(part.name, part, device.totals[part.name])]
+            sums = [(_part(part), part, device.totals[part.name])]
             if part.name in device.whole:
-                sums.append((f"{part.name}, all of it", *device.whole[part.name]))
+                sums.append((ALL, *device.whole[part.name]))
             for name, weights, (_, time, missing) in sums:
                 if time is not None:
                     yield Line(
-                        name, device.spec.name, False, "projected", weights.devices, time,
+                        part.name, name, device.spec.name, False, "projected", weights.devices,
+                        time,
                         bill(time, weights, report.prices, device.spec.name, device.spec),
                         _least(weights, missing),
                     )  # fmt: skip
+
+
+def _part(weights: Weights) -> str:
+    return ALL if weights.covered >= WHOLE else MEASURED
 
 
 def _least(weights: Weights, missing: int) -> str:

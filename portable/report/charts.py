@@ -76,7 +76,8 @@ def roofline(place: Place, rows: Iterable[Row], slots: Mapping[str, int]) -> Cha
     roofs = _roofs(place, points)
     x, y = _axes(drawn, roofs)
     body = [_grid(x, y, "arithmetic intensity [FLOP/B]", "FLOP/s")]
-    body += [_roof(roof, x, y, index) for index, roof in enumerate(roofs)]
+    body += [_roof(roof, x, y) for roof in roofs]
+    body += _roof_labels(roofs, y)
     body += [_point(r, x, y, slots.get(r.candidate, 0)) for r in drawn]
     title = f"Roofline of {place.label}"
     svg = _svg("".join(body), title, f"{len(drawn)} points; the same numbers are in the table "
@@ -137,19 +138,30 @@ def _power(value: float) -> str:
     return f"{value:g}" if 1e-3 <= value < 1e5 else f"1e{math.log10(value):.0f}"
 
 
-def _roof(roof: _Roof, x: Log, y: Log, index: int) -> str:
+def _roof(roof: _Roof, x: Log, y: Log) -> str:
     ridge = roof.peak / roof.bandwidth
     left = (x.low, x.low * roof.bandwidth)
     if left[1] < y.low:
         left = (y.low / roof.bandwidth, y.low)
     kind = "measured" if roof.measured else "datasheet"
-    label = f"{roof.name} {rate_text(roof.peak, 'FLOP/s')} ({kind})"
     path = f"M{x(left[0]):.1f} {y(left[1]):.1f}L{x(ridge):.1f} {y(roof.peak):.1f}H{WIDTH - RIGHT}"
-    below = 13 if roof.measured else -5
-    return (
-        f'<path class="roof {kind}" d="{path}"/><text class="rooflabel" x="{WIDTH - RIGHT - 4}" '
-        f'y="{y(roof.peak) + below:.1f}" text-anchor="end">{escape(label)}</text>'
-    )
+    return f'<path class="roof {kind}" d="{path}"/>'
+
+
+def _roof_labels(roofs: Sequence[_Roof], y: Log) -> list[str]:
+    """Names beside the flat parts: above those of the datasheet, below the measured ones."""
+    right = WIDTH - RIGHT - 4
+    names, ends = {}, {}
+    for index, roof in enumerate(roofs):
+        kind = "measured" if roof.measured else "datasheet"
+        names[str(index)] = f"{roof.name} {rate_text(roof.peak, 'FLOP/s')} ({kind})"
+        ends[str(index)] = (right, y(roof.peak) + (9 if roof.measured else -9))
+    heights = _apart(ends, HEIGHT - BOTTOM)
+    return [
+        f'<text class="rooflabel" x="{right}" y="{heights[key]:.1f}" text-anchor="end">'
+        f"{escape(name)}</text>"
+        for key, name in names.items()
+    ]
 
 
 def _point(row: Row, x: Log, y: Log, slot: int) -> str:
@@ -253,7 +265,7 @@ def cascade(study: Study) -> str | None:
     body.append(f'<text class="axis" x="{(LEFT + end) / 2}" y="{height - 8}" '
                 f'text-anchor="middle">platforms, the most efficient first</text>')  # fmt: skip
     ends = {r.application: at(len(r.cascade) - 1, r.cascade[-1][1]) for r in results}
-    labels = _apart(ends)
+    labels = _apart(ends, height - BOTTOM)
     for slot, result in enumerate(results):
         name = result.application
         body.append(_cascade_line(name, result.cascade, slot, at, labels[name]))
@@ -263,12 +275,21 @@ def cascade(study: Study) -> str | None:
     )
 
 
-def _apart(ends: Mapping[str, tuple[float, float]], least: float = 14.0) -> dict[str, float]:
-    """Heights of labels beside line ends, moved down until none lies on another."""
+def _apart(
+    ends: Mapping[str, tuple[float, float]], bottom: float, least: float = 14.0
+) -> dict[str, float]:
+    """Heights of labels beside line ends, moved until none lies on another or below the axis."""
     found: dict[str, float] = {}
-    taken: dict[float, float] = {}
-    for name, (x, y) in sorted(ends.items(), key=lambda item: item[1][1]):
-        found[name] = taken[x] = max(y + 4, taken.get(x, -math.inf) + least)
+    columns: dict[float, list[str]] = {}
+    for name, (x, _) in sorted(ends.items(), key=lambda item: item[1][1]):
+        columns.setdefault(x, []).append(name)
+    for names in columns.values():
+        at = -math.inf
+        for name in names:
+            found[name] = at = max(ends[name][1] + 4, at + least)
+        at = bottom - 3 + least
+        for name in reversed(names):
+            found[name] = at = min(found[name], at - least)
     return found
 
 

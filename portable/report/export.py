@@ -196,8 +196,9 @@ def _projected(device: Any) -> dict[str, Any]:
 
 def _cost(line: Any) -> dict[str, Any]:
     return {
-        "workload": line.workload, "device": line.device, "measured": line.measured,
-        "runs_on": line.runs_on, "devices": line.devices, "time": line.time,
+        "workload": line.workload, "part": line.part, "device": line.device,
+        "measured": line.measured, "runs_on": line.runs_on, "devices": line.devices,
+        "time": line.time,
         "cost": line.bill.cost, "cost_per_million_tokens": line.bill.cost_per_million_tokens,
         "currency": line.bill.currency, "energy_at_most": line.bill.energy,
         "not_in_the_cost": line.least,

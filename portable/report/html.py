@@ -7,13 +7,14 @@ filtered, paged), tips and the colour scheme. Nothing is loaded from anywhere.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from portable import backend as protocols
 from portable.errors import RecordError
+from portable.op import Problem
 from portable.report import bills, charts, foreign
 from portable.report.attribution import MEANING, STEPS
 from portable.report.model import Report
@@ -22,6 +23,7 @@ from portable.report.ranking import Ranking, Total
 from portable.report.rows import Row
 from portable.report.summary import ratio, sentences
 from portable.report.table import script_text, table_data
+from portable.report.weights import Weights
 from portable.stats import geometric_mean
 from portable.text import rate_text, share, time_text
 
@@ -86,7 +88,7 @@ def _context(report: Report, loader: Any, environment: Any) -> dict[str, Any]:
         ],
         "rankings": [_ranking(r) for r in report.rankings],
         "projected": [_projected(p, report) for p in report.projected],
-        "bills": bills.lines(report),
+        "bills": _bills(report),
         "unpriced": bills.unused(report),
         "cascades": [charts.cascade(study) for study in report.studies],
         "failures": failures(report),
@@ -214,19 +216,35 @@ def _bar(total: Total, longest: float) -> dict[str, Any]:
 def _projected(device: Any, report: Report) -> dict[str, Any]:
     totals = []
     for weights in report.workloads:
-        totals.append((weights.name, len(weights.calls), *device.totals[weights.name]))
+        basis = _bases(device, weights.calls)
+        totals.append((weights.name, len(weights.calls), *device.totals[weights.name], basis))
         if weights.name in device.whole:
             whole, found = device.whole[weights.name]
-            totals.append((f"{weights.name}, all of it", len(whole.calls), *found))
-    return {"device": device, "totals": totals, "basis": _bases(device)}
+            basis = _bases(device, whole.calls)
+            totals.append((f"{weights.name}, all of it", len(whole.calls), *found, basis))
+    return {"device": device, "totals": totals}
 
 
-def _bases(device: Any) -> str:
+def _bases(device: Any, problems: Collection[Problem]) -> str:
     counts: dict[str, int] = {}
     for row in device.rows:
+        if row.problem not in problems:
+            continue
         rung = row.basis.partition(":")[0] if row.time is not None else row.basis
         counts[rung] = counts.get(rung, 0) + 1
     return "; ".join(f"{n} by {rung}" if rung else f"{n} not" for rung, n in counts.items())
+
+
+def _bills(report: Report) -> list[tuple[Weights, list[bills.Line], list[tuple[str, str]]]]:
+    """(workload, lines, what each of its parts is of) of every workload that has a bill."""
+    lines = bills.lines(report)
+    found = []
+    for weights in report.workloads:
+        mine = [line for line in lines if line.workload == weights.name]
+        parts = dict.fromkeys((line.part, line.least) for line in mine if line.least)
+        if mine:
+            found.append((weights, mine, list(parts)))
+    return found
 
 
 # --- the rest ----------------------------------------------------------------------------------

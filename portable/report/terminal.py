@@ -134,7 +134,7 @@ def _marks(row: Row) -> str:
 
 def ranked(ranking: Ranking) -> Table:
     """Candidates by the time of the workload."""
-    unit = f", per {ranking.weights.unit}" if ranking.weights.unit else ""
+    unit = f", {ranking.weights.per}" if ranking.weights.unit else ""
     table = _new(
         "candidate", "time", "over best", "problems", "where the time goes",
         title=f"{ranking.weights.name} on {ranking.place.label}{unit}",
@@ -210,7 +210,8 @@ def costs(report: Report) -> Table:
         bill = line.bill
         money = (bill.cost, bill.cost_per_million_tokens)
         _add(
-            table, line.device, line.workload, line.runs_on, time_text(line.time),
+            table, line.device, line.workload + (", all of it" if line.part == bills.ALL else ""),
+            line.runs_on, time_text(line.time),
             *(f"{line.mark}{m:.4g} {bill.currency}" if m is not None else "-" for m in money),
             f"{bill.energy:.4g} J" if bill.energy is not None else "-",
         )  # fmt: skip

@@ -38,6 +38,16 @@ class Weights:
     devices: int = 1
     shares: Mapping[Problem, tuple[float, float]] = field(default_factory=dict)
 
+    @property
+    def per(self) -> str:
+        """What times and costs are for: "per image", or "in the captured run"."""
+        before, per, what = self.unit.partition("per ")
+        if per and before.split()[-1:] in (["calls"], ["1"]):
+            return f"per {what}"
+        if self.unit.startswith("calls "):
+            return self.unit.removeprefix("calls ")
+        return f"per {self.unit}" if self.unit else "per unit of the workload"
+
     def of(self, problem: Problem) -> float:
         """Calls of a problem; 0 when the workload does not have it."""
         return self.calls.get(identity(problem), 0.0)

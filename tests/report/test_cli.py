@@ -116,11 +116,14 @@ def test_what_was_not_measured_of_a_workload_enters_no_comparison(files, tmp_pat
     out, page = tmp_path / "r.json", tmp_path / "r.html"
     arguments = ["--workload", suite, "--hardware", "H200 SXM", "--prices", prices]
     run(files[1], *arguments, "--json", out, "--html", page)
-    costs = {c["workload"] + c["device"][:4]: c for c in json.loads(out.read_text())["costs"]}
-    assert costs["mineAMD "]["not_in_the_cost"].startswith("30% of the workload")
-    assert costs["mineH200"]["not_in_the_cost"] == costs["mineAMD "]["not_in_the_cost"]
-    whole = costs["mine, all of itH200"]
-    assert whole["time"] > costs["mineH200"]["time"]
+    costs = {c["part"] + c["device"][:4]: c for c in json.loads(out.read_text())["costs"]}
+    assert costs["the measured partAMD "]["not_in_the_cost"].startswith("30% of the workload")
+    assert (
+        costs["the measured partH200"]["not_in_the_cost"]
+        == costs["the measured partAMD "]["not_in_the_cost"]
+    )
+    whole = costs["all of itH200"]
+    assert whole["time"] > costs["the measured partH200"]["time"]
     assert whole["not_in_the_cost"] == "70% scaled down to a small CPU"
     assert "stand for 30% of the workload" in page.read_text()
     assert "mine, all of it" in page.read_text()

@@ -163,3 +163,18 @@ def test_a_time_of_zero_is_a_run_that_failed_and_no_best_time():
     zero = made.record(A, "numpy", 1e-3, samples=(0.0, 0.0, 0.0))
     rows, _ = build_rows([zero, made.record(A, "torch", 2e-3)])
     assert [r.candidate for r in rows if r.gap_best == 1] == ["torch"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "per"),
+    [
+        ("calls per image (batch mix assumed)", "per image (batch mix assumed)"),
+        ("recorded calls per training step", "per training step"),
+        ("1 per listed problem", "per listed problem"),
+        ("calls in the captured run", "in the captured run"),
+        ("request", "per request"),
+        ("", "per unit of the workload"),
+    ],
+)
+def test_what_a_time_is_for(unit, per):
+    assert from_mapping("w", {}, unit=unit).per == per
