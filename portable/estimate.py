@@ -39,6 +39,13 @@ NEAR = 0.02
 PRIOR_WEIGHT = 1.0 / (NEAR + 1.5**2) ** 2
 """Weight of the common offset against local records: that of a record 1.5 factors of two away."""
 
+TYPICAL_RESIDUAL = 0.5
+"""log2 of what a local record usually differs by from what kin says of it; one whose own noise is
+as large counts half, however near it is."""
+
+ONE_SAMPLE = 0.5
+"""log2 of the error of a single sample, on a machine that may have been busy."""
+
 GAP_ERROR = 0.45
 """log2 of error that each factor of two of distance to the nearest point adds; from leaving one
 record out (`python -m bench.leave_one_out`)."""
@@ -57,6 +64,7 @@ class Point:
         problem: the measured problem.
         time: measured time [s].
         spread: relative spread of the samples.
+        samples: how many there are.
     """
 
     features: tuple[float, ...]
@@ -67,6 +75,17 @@ class Point:
     problem: Problem
     time: float
     spread: float
+    samples: int = 1
+
+    @property
+    def noise(self) -> float:
+        """log2 of the measurement's own error, one sigma."""
+        return max(math.log2(1 + self.spread) / math.sqrt(self.samples), ONE_SAMPLE / self.samples)
+
+    @property
+    def trust(self) -> float:
+        """Weight against a measurement without noise, 0 to 1."""
+        return TYPICAL_RESIDUAL**2 / (TYPICAL_RESIDUAL**2 + self.noise**2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +205,10 @@ class Surface:
         if not self.local:
             return value + self.offset, error, nearest
         own = self.residuals
-        level = (sum(own) + self.offset) / (len(own) + 1)
-        weights = [_weight(p, problem) for p in self.local]
+        trusts = [p.trust for p in self.local]
+        agreed = sum(t * r for t, r in zip(trusts, own, strict=True))
+        level = (agreed + self.offset) / (sum(trusts) + 1)
+        weights = [_limited(_weight(p, problem), p) for p in self.local]
         total = sum(weights) + PRIOR_WEIGHT
         shift = (
             sum(w * r for w, r in zip(weights, own, strict=True)) + PRIOR_WEIGHT * level
@@ -232,6 +253,12 @@ def _weight(point: Point, problem: Problem) -> float:
     return 1.0 / (NEAR + squared) ** 2
 
 
+def _limited(weight: float, point: Point) -> float:
+    """The weight of a local record against PRIOR_WEIGHT: at its very place, `trust` to the rest."""
+    most = PRIOR_WEIGHT * (TYPICAL_RESIDUAL / point.noise) ** 2
+    return 1.0 / (1.0 / weight + 1.0 / most)
+
+
 def _traits_apart(one: tuple[Any, ...], other: tuple[Any, ...]) -> float:
     """Squared distance of unlike traits: a layout weighs like a factor of four in size."""
     return sum(4.0 if index == 1 else 1.0 for index in range(3) if one[index] != other[index])
@@ -251,7 +278,8 @@ def estimate(
     exact = [p for p in surface.local if p.problem == problem]
     if exact:
         best = min(exact, key=lambda p: p.time)
-        return Estimate(best.time, max(best.spread, 0.01), EXACT, best.source)
+        error = max(best.spread, _factor(best.noise), 0.01)
+        return Estimate(best.time, error, EXACT, best.source)
     if surface:
         value, error, nearest = surface.at(problem)
         basis = NEIGHBOUR if nearest.distance == 0 else KIN

@@ -79,13 +79,13 @@ def _nothing(op: str, backend: str, runtime: str) -> Known:
 
 def _common_offset(groups: dict[tuple[str, str, str], Group]) -> float:
     """log2 by which local records differ from what kin says of them, over all candidates."""
+    surfaces = [estimate.Surface(points) for group in groups.values() for points in group.values()]
     own = [
-        r
-        for group in groups.values()
-        for points in group.values()
-        for r in estimate.Surface(points).residuals
+        (p.trust, residual)
+        for surface in surfaces
+        for p, residual in zip(surface.local, surface.residuals, strict=False)
     ]
-    return sum(own) / (len(own) + LEVEL_SHRINKAGE)
+    return sum(t * r for t, r in own) / (sum(t for t, _ in own) + LEVEL_SHRINKAGE)
 
 
 Group = dict[str, list[estimate.Point]]
@@ -279,6 +279,7 @@ def point(record: Record, distance: float, source: str) -> estimate.Point | None
         problem,
         time,
         record.spread,
+        len(record.samples),
     )
 
 

@@ -58,8 +58,10 @@ SAMPLE_SECONDS = 100e-6
 MIN_SAMPLES = 5
 CLEAN = 3
 """Undisturbed samples that are enough to do without the disturbed ones."""
-PREPARED = 20e-3
-"""Calls shorter than this [s] are made once, untimed, before each sample."""
+PREPARED = 100e-3
+"""Calls shorter than this [s] are made untimed before each sample, until they take no more than
+IN_STRIDE times the shortest so far, or MOST_PREPARATIONS times."""
+IN_STRIDE, MOST_PREPARATIONS = 1.5, 5
 MOST_ROUNDS = 3
 """Times max_samples: rounds at the most, when many samples are disturbed."""
 MAX_SAMPLES = 101
@@ -96,6 +98,8 @@ class _Run:
     timer: Timer | None
     inner: int = 1
     first: float = math.nan
+    warm: float = math.inf
+    """Shortest call of the warm-up [s]."""
     taken: list[tuple[int, float, int]] = field(default_factory=list)
     """(round, [s] per call, involuntary context switches meanwhile)."""
     status: str = "ok"
@@ -121,12 +125,22 @@ class _Run:
         return [time for _, time, _ in self.kept]
 
     def prepare(self) -> None:
-        """An untimed call after another candidate has run: wakes the threads of this one's pool,
-        gives those of the other one time to fall asleep, and warms the code (not the data)."""
-        if self.taken and self.taken[-1][1] > PREPARED:
+        """Untimed calls after another candidate has run, until this one is in its stride: they wake
+        the threads of its pool, outlast those of the other one that still spin (OpenBLAS: 20 ms),
+        and warm the code (not the data)."""
+        if self.least > PREPARED:
             return
-        with contextlib.suppress(Exception):  # the timed call will say
-            self.call(*self.cursor.take(self.arguments, 1)[0])
+        for _ in range(MOST_PREPARATIONS):
+            start = _clock()
+            with contextlib.suppress(Exception):  # the timed call will say
+                self.call(*self.cursor.take(self.arguments, 1)[0])
+            if (_clock() - start) * 1e-9 < IN_STRIDE * self.least:
+                return
+
+    @property
+    def least(self) -> float:
+        """The shortest time so far [s] per call, warm-up included."""
+        return min([self.warm, *(time for _, time, _ in self.taken)])
 
     def sample(self) -> float:
         """Seconds per call over `inner` calls, each with the next argument set."""
@@ -329,7 +343,7 @@ def _warm_up(run: _Run, flush: Callable[[], Any] | None) -> None:
         run.first = (_clock() - start) * 1e-9
         if run.first > 1.0:
             return  # far longer than a sample anyway
-        estimate = min(run.sample() for _ in range(2))
+        run.warm = estimate = min(run.sample() for _ in range(2))
         if flush is None and estimate < SAMPLE_SECONDS:
             run.inner = math.ceil(SAMPLE_SECONDS / max(estimate, 1e-8))
             run.sample()

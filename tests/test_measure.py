@@ -41,6 +41,7 @@ def test_rounds_are_interleaved_in_changing_order_with_an_untimed_call_before_ea
 ):
     monkeypatch.setattr(m, "_switches", lambda: 0)
     monkeypatch.setattr(m, "PREPARED", 1e9)
+    monkeypatch.setattr(m, "IN_STRIDE", 1e9)
     log = []
     measure(
         {"a": lambda: (spin(2e-4), log.append("a")), "b": lambda: (spin(2e-4), log.append("b"))},
@@ -49,6 +50,25 @@ def test_rounds_are_interleaved_in_changing_order_with_an_untimed_call_before_ea
     timed = "".join(log[-4 * 14 :])
     rounds = {timed[i : i + 4] for i in range(0, len(timed), 4)}
     assert rounds == {"aabb", "bbaa"}
+
+
+def test_a_candidate_is_timed_in_its_stride_however_long_the_one_before_lingers(monkeypatch):
+    """b's threads spin on: a's first two calls after b take twenty times as long."""
+    monkeypatch.setattr(m, "_switches", lambda: 0)
+    lingering = []
+
+    def a():
+        spin(2e-2 if lingering else 1e-3)
+        if lingering:
+            lingering.pop()
+
+    def b():
+        spin(1e-3)
+        lingering[:] = [1, 1]
+
+    found = measure({"a": a, "b": b}, budget=2.0, max_samples=11)
+    assert max(found["a"].times) < 1e-2
+    assert len(found["a"].times) >= 5
 
 
 def scripted(monkeypatch, switches):

@@ -25,10 +25,10 @@ def problem(m, k=256, n=256, dtype="float32"):
     return cases.problem_of_shapes(registry.op("matmul"), ((m, k), (k, n)), dtype, {})
 
 
-def point(posed, slowdown, distance=0.0):
+def point(posed, slowdown, distance=0.0, spread=0.01, samples=25):
     return Point(
         estimate.features(posed), estimate.traits(posed), slowdown, distance, "test", posed,
-        2.0**slowdown, 0.01,
+        2.0**slowdown, spread, samples,
     )  # fmt: skip
 
 
@@ -75,6 +75,26 @@ def test_a_few_local_records_shift_the_level_of_the_priors_everywhere():
     assert before == pytest.approx(1.0)
     assert 2.0 < after < 3.0
     assert Surface([*kin, *local]).at(problem(64))[0] == pytest.approx(3.0, abs=0.2)
+
+
+def test_a_disturbed_record_counts_less_than_a_clean_one():
+    """Priors say 2^1; one record says 2^5: of 25 even samples, of one, of three that disagree."""
+    kin = [point(problem(m), 1.0, distance=1.0) for m in (16, 64, 256, 1024, 4096)]
+    near = problem(96)
+
+    def at(**how):
+        return Surface([*kin, point(problem(64), 5.0, **how)]).at(near)[0]
+
+    clean, single, uneven = at(), at(samples=1), at(samples=9, spread=1.0)
+    assert 1.0 < single < uneven < clean
+    assert single < 4.0 < uneven
+
+
+def test_an_exact_record_of_one_sample_is_not_sure():
+    p = problem(64)
+    sure, unsure = (estimate.estimate(Surface([point(p, 1.0, samples=n)]), p, 1.0) for n in (25, 1))
+    assert sure.basis == unsure.basis == estimate.EXACT
+    assert unsure.error > 0.3 > 10 * sure.error
 
 
 def test_priors_keep_their_shape_under_a_shift():
