@@ -3,7 +3,8 @@
     make demo            (or: python -m bench.demo [--share 0.7] [--limit 14] [--budget 3])
 
 Looks at the machine, measures its roofs, times every eligible backend on the weightiest layers of
-the two models, shows how far each is from the speed of light and which one a call is given to,
+the two models, shows how far each is from the speed of light, which one a call is given to and how
+portable each is over this machine's platforms (its libraries, and each OpenCL runtime),
 builds those layers' kernels for GPUs that are not here (if Triton or NVRTC is installed), and
 writes report.html and records.jsonl.
 """
@@ -23,6 +24,7 @@ from portable import benching, calibrate, contest, registry, workloads
 from portable.cli import doctor
 from portable.cli_measure import progress_bar
 from portable.crosscompile import crosscompile, show
+from portable.report import summary
 
 WORKLOADS = ("llama3.1-8b", "bert-base")
 ELSEWHERE, PROBLEMS, BUILD_SECONDS = ("H200 SXM", "MI300X"), 3, 15.0
@@ -66,7 +68,9 @@ def main() -> None:
     compiled = compiled_elsewhere(console)
     console.rule("6. the report")
     benching.write(wish.records, benches.values())
-    benching.write_html(wish.html, list(benches.values()), PROJECTED, compiled)
+    made = benching.write_html(wish.html, list(benches.values()), PROJECTED, compiled)
+    for sentence in summary.sentences(made):
+        console.print(f"• {escape(sentence)}")
     console.print(f"{wish.html} and {wish.records} are written; {time.monotonic() - start:.0f} s")
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from portable.records import Record
+    from portable.report import Report
     from portable.workloads import Selection, Weighted
 
 Progress = Callable[[int, int, str], None]
@@ -155,10 +156,14 @@ def write_html(
     benches: Sequence[WorkloadBench],
     hardware: Sequence[str] = (),
     crosscompile: Any = None,
-) -> None:
-    """One self-contained page, with what the selector chose beforehand marked.
+) -> Report:
+    """One self-contained page, with what the selector chose beforehand marked; what it shows.
 
-    `crosscompile` is data of `portable.crosscompile.show.data`, for a section of its own.
+    Args:
+        path: of the page.
+        benches: what was measured.
+        hardware: entries of the hardware database to project onto.
+        crosscompile: data of `portable.crosscompile.show.data`, for a section of its own.
     """
     from portable import port_cost, report
 
@@ -167,11 +172,13 @@ def write_html(
         workloads=[report.from_bench(b) for b in benches],
         chosen={p.problem: p.chosen for b in benches for p in b.problems},
         hardware=hardware,
+        crosscompile=crosscompile,
         port_cost=port_cost.by_op(),
         title="How far from the speed of light",
         sources=["this run"],
     )
     report.write_html(made, path)
+    return made
 
 
 def _records(benches: Iterable[WorkloadBench]) -> list[Record]:

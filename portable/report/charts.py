@@ -19,6 +19,9 @@ MAX_POINTS = 1500
 WIDTH, HEIGHT = 760.0, 440.0
 LEFT, RIGHT, TOP, BOTTOM = 96.0, 16.0, 14.0, 48.0
 
+LABEL_WIDTH = 300.0
+"""Room that the name of a roof needs at the most."""
+
 SHAPES = ("circle", "square", "diamond", "up", "down", "plus", "cross", "star")
 
 
@@ -77,7 +80,7 @@ def roofline(place: Place, rows: Iterable[Row], slots: Mapping[str, int]) -> Cha
     x, y = _axes(drawn, roofs)
     body = [_grid(x, y, "arithmetic intensity [FLOP/B]", "FLOP/s")]
     body += [_roof(roof, x, y) for roof in roofs]
-    body += _roof_labels(roofs, y)
+    body += _roof_labels(roofs, x, y)
     body += [_point(r, x, y, slots.get(r.candidate, 0)) for r in drawn]
     title = f"Roofline of {place.label}"
     svg = _svg("".join(body), title, f"{len(drawn)} points; the same numbers are in the table "
@@ -148,18 +151,23 @@ def _roof(roof: _Roof, x: Log, y: Log) -> str:
     return f'<path class="roof {kind}" d="{path}"/>'
 
 
-def _roof_labels(roofs: Sequence[_Roof], y: Log) -> list[str]:
+def _roof_labels(roofs: Sequence[_Roof], x: Log, y: Log) -> list[str]:
     """Names beside the flat parts: above those of the datasheet, below the measured ones."""
     right = WIDTH - RIGHT - 4
+    # Points crowd below the roofs at the right end; measured roofs are named where they begin.
+    ridges = [x(roof.peak / roof.bandwidth) for roof in roofs if roof.measured]
+    left = max(ridges, default=right) + 6
     names, ends = {}, {}
     for index, roof in enumerate(roofs):
         kind = "measured" if roof.measured else "datasheet"
         names[str(index)] = f"{roof.name} {rate_text(roof.peak, 'FLOP/s')} ({kind})"
-        ends[str(index)] = (right, y(roof.peak) + (9 if roof.measured else -9))
+        inside = roof.measured and left + LABEL_WIDTH < right
+        at = y(roof.peak) + (9 if roof.measured else -9)
+        ends[str(index)] = (left if inside else right, at)
     heights = _apart(ends, HEIGHT - BOTTOM)
     return [
-        f'<text class="rooflabel" x="{right}" y="{heights[key]:.1f}" text-anchor="end">'
-        f"{escape(name)}</text>"
+        f'<text class="rooflabel" x="{ends[key][0]:.1f}" y="{heights[key]:.1f}" '
+        f'text-anchor="{"start" if ends[key][0] == left else "end"}">{escape(name)}</text>'
         for key, name in names.items()
     ]
 
