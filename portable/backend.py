@@ -192,6 +192,9 @@ class Backend(Protocol):
     # where there is no such arithmetic) and stream(device, kind, nbytes) -> B/s samples for kind
     # "read", "write", "triad": micro-kernels for `portable calibrate`.
 
+    # Optional: on_stream_of(family, device) - a context in which the backend's kernels queue on the
+    # stream that the library of that array family is using on the device.
+
     def synchronize(self, device: Device) -> None:
         """Wait until all work on the device is done."""
         ...

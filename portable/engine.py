@@ -207,7 +207,23 @@ def join(kernel: Kernel, candidate: Candidate, inputs: Inputs) -> Run:
             return tuple(give(r) for r in result)
         return give(result)
 
-    return run
+    return _on_callers_stream(run, candidate, inputs.family.name)
+
+
+def _on_callers_stream(run: Run, candidate: Candidate, family: str) -> Run:
+    """Arrays of another library on the device: the kernel queues where that library does, so that
+    nobody waits for events between two streams and graphs can be captured."""
+    backend = registry.backend(candidate.backend)
+    on_stream_of = getattr(backend, "on_stream_of", None)
+    device = candidate.device
+    if on_stream_of is None or family in backend.families or device.id == "cpu":
+        return run
+
+    def on_stream(*arrays: Any) -> Any:
+        with on_stream_of(family, device):
+            return run(*arrays)
+
+    return on_stream
 
 
 def _chain(first: Step | None, second: Step | None) -> Step | None:

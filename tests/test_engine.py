@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import numpy as np
 import pytest
 
 import portable
-from portable import engine, records, registry, selector
+from portable import arrays, engine, records, registry, selector
+from portable.device import Device, DeviceInfo
 from portable.errors import (
     BackendMissingError,
     DeviceMismatchError,
@@ -337,3 +339,28 @@ def test_the_gate_uses_a_config_only_where_it_is_offered(backend):
     with portable.using(backend="shaped"):
         np.testing.assert_array_equal(portable.matmul(v, m), np.full(5, 7, np.float32))
         np.testing.assert_array_equal(portable.matmul(m.T, m), m.T @ m)
+
+
+def test_arrays_of_another_library_run_on_that_librarys_stream(monkeypatch, ab):
+    log = []
+
+    class OnStream(FakeBackend):
+        families = ("cupy",)
+
+        @contextlib.contextmanager
+        def on_stream_of(self, family, device):
+            log.append(f"{family} on {device.id}")
+            yield
+            log.append("left")
+
+    monkeypatch.setattr(registry, "backend", lambda name: OnStream(name, {}))
+    inputs = arrays.look_at(ab, ("a", "b"))
+    route = arrays.Route("cupy", lambda x: x, lambda x: x)
+    for device, expected in (
+        ("cuda:0", ["numpy on cuda:0", "kernel", "left"]),
+        ("cpu", ["kernel"]),
+    ):
+        log.clear()
+        candidate = selector.Candidate("toy", Device(device, DeviceInfo("toy")), route=route)
+        engine.join(lambda a, b: log.append("kernel"), candidate, inputs)(*ab)
+        assert log == expected

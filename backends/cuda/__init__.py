@@ -110,6 +110,15 @@ class CudaBackend(BackendBase):
         with cupy.cuda.Device(index), cupy.cuda.ExternalStream(handle, index):
             yield
 
+    @contextlib.contextmanager
+    def on_stream_of(self, family: str, device: Device) -> Iterator[None]:
+        """Launch where torch launches when the arrays are torch's; CuPy's stream otherwise."""
+        if family != "torch":
+            yield
+            return
+        with self.on_stream(device, self.torch_stream(device)):
+            yield
+
     def torch_stream(self, device: Device) -> int:
         """Raw handle of torch's current stream on the device; 0 (the default) without torch."""
         torch = sys.modules.get("torch")

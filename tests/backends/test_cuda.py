@@ -301,6 +301,25 @@ def test_on_stream_makes_the_callers_stream_current(monkeypatch):
         assert seen == [(1234, 1)]
 
 
+def test_torch_arrays_run_on_torchs_stream_and_others_on_cupys(monkeypatch):
+    import contextlib
+
+    seen = []
+
+    @contextlib.contextmanager
+    def on_stream(device, handle):
+        seen.append((device.id, handle))
+        yield
+
+    device = Device("cuda:1", DeviceInfo("x"))
+    monkeypatch.setattr(backend, "on_stream", on_stream)
+    monkeypatch.setattr(backend, "torch_stream", lambda device: 77)
+    for family, expected in (("torch", [("cuda:1", 77)]), ("jax", []), ("cupy", [])):
+        seen.clear()
+        with backend.on_stream_of(family, device):
+            assert seen == expected
+
+
 @pytest.mark.skipif(without_device(), reason=f"no GPU: {backend.why_missing()}")
 def test_on_a_device_matmul_runs():
     import cupy
