@@ -1,6 +1,5 @@
 """torch.matmul: oneDNN, MKL, cuBLAS. Half types on a CPU without units for them: in float32.
 
-Unsigned integers are multiplied as signed ones of their width: sums that wrap have the same bits.
 A product of bools, "any of the ands", is a float32 product that is not 0.
 """
 
@@ -20,12 +19,11 @@ from portable.op import Problem
 DIFFERENTIABLE = True
 TRACEABLE = True
 LAYOUT_FREE = True
-_SIGNED = {"uint16": torch.int16, "uint32": torch.int32, "uint64": torch.int64}
-_ON_CPU = ("bool", "int8", "uint8", "int16", "int32", "int64", *_SIGNED)
+_ON_CPU = ("bool", "int8", "uint8", "int16", "int32", "int64")
 
 
 def why_not(problem: Problem, device: Device) -> list[str]:
-    """Integers and bool on the CPU only."""
+    """Integers and bool on the CPU only; no unsigned types but uint8."""
     if problem.dtype in ("float64", "float32", "float16", "bfloat16"):
         return float_reasons(problem, device)
     if device.id != "cpu":
@@ -42,15 +40,9 @@ def configs(problem: Problem, device: Device) -> Sequence[Config]:
 
 def compile(problem: Problem, device: Device, config: Config) -> Kernel:
     """torch.matmul itself, guarded against global modes that lower precision."""
-    signed = _SIGNED.get(problem.dtype)
 
     def widened(a: Any, b: Any) -> Any:
         return torch.matmul(a.float(), b.float()).to(a.dtype)  # to bool: is not 0
 
-    def as_signed(a: Any, b: Any) -> Any:
-        return torch.matmul(a.view(signed), b.view(signed)).view(a.dtype)
-
-    if signed is not None:
-        return guarded(as_signed, problem, device)
     wide = problem.dtype == "bool" or config.get("widen")
     return guarded(widened if wide else torch.matmul, problem, device)

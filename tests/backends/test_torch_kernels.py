@@ -148,18 +148,16 @@ def test_attention_does_not_hide_nan(causal):
         assert portable.attention(q, k, v, causal=causal).isnan().all()
 
 
-@pytest.mark.parametrize("dtype", ["bool", "uint16", "uint32", "uint64"])
 @pytest.mark.parametrize("transposed", [False, True])
-def test_products_of_bools_and_unsigned_integers(dtype, transposed):
-    """NumPy's values: sums wrap around; a product of bools is any of the ands."""
+def test_products_of_bools(transposed):
+    """Any of the ands, as NumPy's."""
     rng = np.random.default_rng(0)
-    high = 2 if dtype == "bool" else np.iinfo(dtype).max
-    a, b = (rng.integers(0, high, s, dtype="uint64").astype(dtype) for s in ((5, 9), (9, 7)))
-    if dtype == "bool":
-        a[0], b[:, 0] = False, False
+    a, b = (rng.random(s) < 0.3 for s in ((5, 9), (9, 7)))
+    a[0], b[:, 0] = False, False
     if transposed:
         b = np.asfortranarray(b)
     with portable.using(backend="torch"):
         y = portable.matmul(torch.from_numpy(a), torch.from_numpy(b))
-    assert str(y.dtype) == f"torch.{dtype}"
+    assert y.dtype == torch.bool
+    assert 0 < int(y.sum()) < y.numel()
     np.testing.assert_array_equal(y.numpy(), a @ b)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import portable
 
 CLASSES = ("TestMatmul", "TestMatmulOperator")
-TYPES = {"opencl": "efd"}
+TYPES = {"torch": "?bhilqBefd", "opencl": "efd"}
 ALL_TYPES = "?bhilqBHILQefd"
 """What of NumPy's list portable takes: without extended precision, complex numbers and objects.
 Backends that take less are named in TYPES."""
