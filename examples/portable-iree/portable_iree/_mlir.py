@@ -38,21 +38,45 @@ def softmax(rows: int, n: int, dtype: str) -> str:
     return _main(f"%x: {x}", x, body, "%y")
 
 
+BLOCK = 64
+"""Elements of a row that are summed one after the other: what is lost beside an outlier is lost
+within its block only."""
+
+
 def rms_norm(rows: int, n: int, eps: float, dtype: str) -> str:
     """x / sqrt(mean(x^2) + eps) * weight; x (rows, n), weight (n)."""
     t, x, w, r = TYPES[dtype], tensor((rows, n), dtype), tensor((n,), dtype), tensor((rows,), dtype)
+    blocks = -(-n // BLOCK)
+    padded, cut = tensor((rows, blocks * BLOCK), dtype), tensor((rows, blocks, BLOCK), dtype)
+    parts = tensor((rows, blocks), dtype)
     body = f"""
   %zero = arith.constant 0.0 : {t}
   %n = arith.constant {n:.17e} : {t}
   %eps = arith.constant {eps:.17e} : {t}
-  %sums = tensor.empty() : {r}
-  %start = linalg.fill ins(%zero : {t}) outs(%sums : {r}) -> {r}
-  %squares = linalg.generic {{
-      indexing_maps = [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i)>],
-      iterator_types = ["parallel", "reduction"]}} ins(%x : {x}) outs(%start : {r}) {{
+  %padded = tensor.pad %x low[0, 0] high[0, {blocks * BLOCK - n}] {{
+    ^bb0(%i: index, %k: index):
+      tensor.yield %zero : {t}
+  }} : {x} to {padded}
+  %cut = tensor.expand_shape %padded [[0], [1, 2]] output_shape [{rows}, {blocks}, {BLOCK}]
+      : {padded} into {cut}
+  %room = tensor.empty() : {parts}
+  %none = linalg.fill ins(%zero : {t}) outs(%room : {parts}) -> {parts}
+  %parts = linalg.generic {{
+      indexing_maps = [affine_map<(i, p, k) -> (i, p, k)>, affine_map<(i, p, k) -> (i, p)>],
+      iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%cut : {cut}) outs(%none : {parts}) {{
     ^bb0(%v: {t}, %sum: {t}):
       %square = arith.mulf %v, %v : {t}
       %more = arith.addf %sum, %square : {t}
+      linalg.yield %more : {t}
+  }} -> {parts}
+  %sums = tensor.empty() : {r}
+  %start = linalg.fill ins(%zero : {t}) outs(%sums : {r}) -> {r}
+  %squares = linalg.generic {{
+      indexing_maps = [affine_map<(i, p) -> (i, p)>, affine_map<(i, p) -> (i)>],
+      iterator_types = ["parallel", "reduction"]}} ins(%parts : {parts}) outs(%start : {r}) {{
+    ^bb0(%v: {t}, %sum: {t}):
+      %more = arith.addf %sum, %v : {t}
       linalg.yield %more : {t}
   }} -> {r}
   %empty = tensor.empty() : {x}

@@ -1,4 +1,4 @@
-"""x / sqrt(mean(x^2) + eps) * weight in two linalg.generic ops that IREE fuses."""
+"""x / sqrt(mean(x^2) + eps) * weight: squares summed in blocks, then the rows scaled."""
 
 from __future__ import annotations
 
