@@ -7,6 +7,7 @@ specialisation (divisibility by 16, equal to 1) that a real launch would get.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -94,6 +95,10 @@ def torch_dtype(name: str) -> Any:
     return getattr(torch, name)
 
 
+_interpreter = threading.Lock()
+"""On the CPU kernels are interpreted, by an interpreter that has one state for all threads."""
+
+
 def runner(problem: Problem, plan: Plan) -> Callable[..., Any]:
     """The kernel of a plan: allocates, launches on the current stream, returns without waiting."""
     import torch
@@ -113,6 +118,9 @@ def runner(problem: Problem, plan: Plan) -> Callable[..., Any]:
         if not empty:
             if device.type == "cuda" and device.index != torch.cuda.current_device():
                 with torch.cuda.device(device):
+                    _launch(steps, tensors)
+            elif device.type == "cpu":
+                with _interpreter:
                     _launch(steps, tensors)
             else:
                 _launch(steps, tensors)
