@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from portable import report
+from portable import benching, report
+from portable.benching import Benched, WorkloadBench
+from portable.contest import Result
 from portable.errors import UnknownNameError
+from portable.records.files import read_jsonl
 from portable.report import platforms
 from portable.report.rows import build_rows
 from portable.report.weights import from_mapping
@@ -168,3 +171,38 @@ def test_the_page_and_the_files_tell_platforms():
     assert "on 1 device by 3 routes" in said
     assert "no single backend runs on all of them" in said
     assert f"triton ({NO_GPU})" in said
+
+
+def test_a_record_file_tells_who_was_not_let_in(tmp_path):
+    result = Result(
+        A, [made.record(A, "torch"), made.record(A, "opencl[pocl]", 2e-3)],
+        refused={"triton": NO_GPU, "torch": "not on this other device", "cuda": ""},
+        skipped={"opencl[intel]": "expected 9 times slower than the best"},
+    )  # fmt: skip
+    bench = WorkloadBench("w", 1.0, {}, [Benched(A, 2.0, "mlp", result, "torch")])
+    assert benching.write(str(tmp_path / "r.jsonl"), [bench]) == 4
+    found = {r.backend + r.runtime: r for r in read_jsonl(tmp_path / "r.jsonl")}
+    assert {n: r.status for n, r in found.items()} == {
+        "torch": "ok", "openclpocl": "ok", "triton": "unsupported", "openclintel": "skipped",
+    }  # fmt: skip
+    assert found["triton"].reason == NO_GPU
+    assert found["triton"].device == made.CPU
+    built = report.build(found.values())
+    # Who never ran is no platform and no software of the machine.
+    assert [p.key for p in built.platforms] == ["host", "pocl"]
+    assert set(built.places[0].runtimes) == {"torch", "opencl[pocl]"}
+    assert "2 measurements of 1 problem by 2 backends" in report.summary.sentences(built)[0]
+
+
+def test_the_demo_page_is_of_what_was_measured(tmp_path):
+    records = [r for r in one_machine() if r.problem == A and r.backend != "triton"]
+    bench = WorkloadBench(
+        "w", 0.8, {}, [Benched(A, 2.0, "mlp", Result(A, records), "numpy")], tokens=100
+    )
+    compiled = [{"target": "sm_90", "registers": 128}]
+    built = benching.write_html(str(tmp_path / "r.html"), [bench], ["H200 SXM"], compiled)
+    assert [r.candidate for r in built.rows if r.chosen] == ["numpy"]
+    assert built.workloads[0].tokens == 100
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    for text in ("sm_90", "H200", "Cost of a port", "OpenCL PoCL"):
+        assert text in page
