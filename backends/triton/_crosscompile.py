@@ -191,26 +191,54 @@ def build_source(
 
 def load(path: str, name: str) -> Any:
     """The @triton.jit function `name` of a Python file; decorators around it are taken off."""
-    import importlib.util
-    import sys
+    from triton.runtime.jit import JITFunction
 
     file = Path(path).resolve()
-    sys.path.insert(0, str(file.parent))
     try:
-        spec = importlib.util.spec_from_file_location(f"_crosscompiled_{file.stem}", file)
-        if spec is None or spec.loader is None:
-            raise ValueError(f"{path} is not a Python file")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(file.parent))
+        module = _module(f"_crosscompiled_{file.stem}", file)
+    except ImportError as error:
+        if "relative import" not in str(error):
+            raise
+        module = _of_package(file)
     kernel = getattr(module, name, None)
-    while (kernel is not None and not hasattr(kernel, "arg_names")) or hasattr(kernel, "configs"):
+    while kernel is not None and not isinstance(kernel, JITFunction):
         kernel = getattr(kernel, "fn", None)  # autotune, heuristics
     if kernel is None:
         raise ValueError(f"{path} has no @triton.jit function {name!r}")
     return kernel
+
+
+def _module(name: str, file: Path) -> Any:
+    """A file on its own; what lies beside it can be imported."""
+    import importlib.util
+    import sys
+
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{file} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(file.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(file.parent))
+    return module
+
+
+def _of_package(file: Path) -> Any:
+    """A file as a member of the package it lies in, for its relative imports."""
+    import importlib
+    import sys
+
+    root, parts = file.parent, [file.stem]
+    while (root / "__init__.py").is_file():
+        root, parts = root.parent, [root.name, *parts]
+    sys.path.insert(0, str(root))
+    try:
+        return importlib.import_module(".".join(parts))
+    finally:
+        sys.path.remove(str(root))
 
 
 __all__ = ["T", "build", "build_source", "configs", "describe", "versions", "why_missing"]

@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 
 
+@triton.heuristics({"FACTOR": lambda arguments: 2.0})
 @triton.jit
 def scale(x, y, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

@@ -72,6 +72,21 @@ def test_a_kernel_that_spills_is_found():
     assert "spill" in [finding.kind for finding in row.findings]
 
 
+def test_a_kernel_of_a_package_with_relative_imports(tmp_path):
+    package = tmp_path / "theirs"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "parts.py").write_text("FACTOR = 3\n")
+    text = Path(KERNELS).read_text(encoding="utf-8")
+    file = package / "kernels.py"
+    file.write_text("from .parts import FACTOR\n" + text)
+    report = cc.crosscompile_source(f"{file}::scale", SCALE, targets=["sm_80"], jobs=1)
+    assert report.rows[0].built.ok, report.rows[0].built.log
+    (package / "parts.py").write_text("OTHER = 3\n")  # what it imports counts for the cache
+    report = cc.crosscompile_source(f"{file}::scale", SCALE, targets=["sm_80"], jobs=1)
+    assert "FACTOR" in report.rows[0].built.message
+
+
 def test_the_compilers_refusal_is_a_row_with_its_words():
     (row,) = build("wrong", "x: *fp32, BLOCK = 64", "sm_90").rows
     assert row.built.status == "error"
