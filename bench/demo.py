@@ -54,7 +54,7 @@ def main() -> None:
     doctor()
     console.rule("2. its roofs")
     with progress_bar("calibrate") as report:
-        console.print(str(calibrate.calibrate(progress=report)))
+        console.print(escape(str(calibrate.calibrate(progress=report))))
     console.rule("3. two models on every backend")
     with progress_bar("bench") as report:
         benches = benching.bench(

@@ -1,35 +1,36 @@
 """Roofs of this machine, the price of array conversions, and a small probe set: in a minute.
 
-A roof is the best sample that anything reached here: the backends' own micro-kernels (FMA,
-stream), a matmul through whatever library is fastest, a copy through NumPy. Every number keeps
-its spread and who reached it.
+`portable.rooftop` measures the roofs in rounds that are spread out in time; between them matrix
+products, conversions and the first gates take their turn. The probe set gets the rest of the time:
+compilers work while nothing is timed (`portable.prepare`), and what is left over is left out.
 """
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from portable import arrays, cases, contest, engine, machine, measure, records, registry
-from portable.device import Device
-from portable.errors import DTypeError
+from portable import cases, contest, engine, machine, measure, records, registry, rooftop
 from portable.op import Problem, TensorSpec
-from portable.records.record import utc_now
+from portable.prepare import prepare
 from portable.roofline import Roofs
-from portable.stats import median, relative_spread
 from portable.text import table, time_text
 
 Progress = Callable[[int, int, str], None]
 
-ROOF_DTYPES = ("float32", "float64", "float16", "bfloat16")
-MATMUL_SIZES = (768, 1536)
-"""Edges of the square products that compete with the micro-kernels for the compute roof."""
-STREAM_BYTES = 256 << 20
-"""Bytes of one array of the stream kernels: well beyond any last-level cache met so far."""
+SECONDS = 50.0
+"""Time for everything."""
+CHUNKS = (2, 4, 8)
+"""Probes whose gates are passed together, before they are timed: the first ones, and all later."""
+PROBE_SECONDS = 0.2
+"""Time box of one probe at least."""
+LOWER = 0.1
+"""A roof that was higher than this share above the new one is told."""
+SLOWEST = 12.0
+"""Candidates expected to be this many times slower than the best one are not probed."""
 
 
 @dataclass(slots=True)
@@ -40,23 +41,30 @@ class Calibration:
         device: id of the device.
         roofs: the measured roofs.
         contradictions: measured roofs above the datasheet's, in words.
+        disturbed: roofs that no second round confirmed, and "machine" where others were at work.
+        lower: roofs clearly below those of the calibration before, in words.
         conversions: fixed price [s] of taking one small array from a family to another.
-        probes: number of probe records kept.
-        seconds: how long it took.
+        probes: number of probe records kept; problems: probes timed; of: probes in the set.
+        seconds: how long it took; budget: how long it was allowed to take.
     """
 
     device: str
     roofs: Roofs
     contradictions: list[str] = field(default_factory=list)
+    disturbed: dict[str, str] = field(default_factory=dict)
+    lower: list[str] = field(default_factory=list)
     conversions: dict[str, float] = field(default_factory=dict)
     probes: int = 0
+    problems: int = 0
+    of: int = 0
     seconds: float = 0.0
+    budget: float = SECONDS
 
     def __str__(self) -> str:
         found = self.roofs
         rows = [
             [name, f"{value / 1e9:.4g} {unit}", f"{found.spread.get(name, 0.0):.1%}",
-             found.method.get(name, "")]
+             found.method.get(name, "") + (" (disturbed)" if name in self.disturbed else "")]
             for unit, rates in (("GFLOP/s", found.compute), ("GB/s", found.bandwidth))
             for name, value in rates.items()
         ]  # fmt: skip
@@ -64,9 +72,14 @@ class Calibration:
         rows.append(["launch latency", *latency, found.method.get("latency", "")])
         lines = table(["roof", "measured", "spread", "reached by"], rows)
         lines += [f"contradiction: {text}" for text in self.contradictions]
+        lines += [f"disturbed: {name}: {text}" for name, text in self.disturbed.items()]
+        lines += [f"lower than before: {text}" for text in self.lower]
+        if self.disturbed or self.lower:
+            lines.append("run `portable calibrate` again when the machine is idle")
         lines.append(
-            f"{self.device}: {self.probes} probe records, {len(self.conversions)} conversion "
-            f"prices, {self.seconds:.0f} s; kept for later choices"
+            f"{self.device}: {self.probes} probe records of {self.problems} of {self.of} problems, "
+            f"{len(self.conversions)} conversion prices, {self.seconds:.0f} s of "
+            f"{self.budget:.0f} s; kept for later choices"
         )
         return "\n".join(lines)
 
@@ -75,7 +88,7 @@ def calibrate(
     device: str = "cpu",
     *,
     probes: bool = True,
-    budget: float = 40.0,
+    budget: float = SECONDS,
     progress: Progress | None = None,
 ) -> Calibration:
     """Measure roofs, conversions and the probe set of a device, and remember them.
@@ -83,7 +96,8 @@ def calibrate(
     Args:
         device: id of the device.
         probes: also time the probe set: exact records and neighbours for later choices.
-        budget: [s] for the probe set.
+        budget: [s] for everything. Roofs and conversions are always measured; the probe set gets
+            what is left, and disturbed roofs are measured again between the probes.
         progress: called with (steps done, steps in all, what is next).
 
     Raises:
@@ -92,22 +106,67 @@ def calibrate(
     start = time.monotonic()
     say = progress or (lambda done, total, what: None)
     physical = machine.device(device)
-    say(0, 4, "compute and bandwidth")
-    roofs = _measure_roofs(physical, say)
+    survey, earlier = rooftop.Survey(physical), physical.roofs
+    _measure(survey, start + budget / 2, say)
     key = machine.fingerprint(device)
-    records.default_store().put_fact("roofs", key, roofs.to_json())
-    machine.measured_roofs.cache_clear()
-    say(2, 4, "conversions")
+    say(3, 4, "conversions")
     conversions = _conversions() if device == "cpu" else {}
+    survey.round()
+    done = Calibration(device, _remember(survey, key), conversions=conversions, budget=budget)
     if conversions:
         records.default_store().put_fact("conversions", key, conversions)
     engine.refresh()
-    done = Calibration(device, roofs, _contradictions(physical, roofs), conversions)
     if probes:
-        done.probes = _probe(device, budget, say)
-        engine.refresh()
+        _probe(done, survey, start + budget - survey.seconds, say)
+    for _ in range(rooftop.ROUNDS):
+        if _left(start + budget) < survey.seconds or not survey.again():
+            break
+    done.roofs, done.disturbed = _remember(survey, key), survey.disturbed()
+    done.lower = _lower(done.roofs, earlier)
+    done.contradictions = _contradictions(physical, done.roofs)
+    engine.refresh()
     done.seconds = time.monotonic() - start
     return done
+
+
+def _measure(survey: rooftop.Survey, deadline: float, say: Progress) -> None:
+    """All roofs: rounds of the micro-kernels with matrix products and launches between them."""
+    device = survey.physical.id
+    say(0, 4, "compute and bandwidth")
+    survey.round()
+    say(1, 4, "matrix products")
+    prepare(rooftop.products(), device=device, slowest=SLOWEST, deadline=deadline)
+    survey.products()
+    survey.launches()
+    say(2, 4, "compute and bandwidth again")
+    for _ in range(rooftop.ROUNDS - 2):
+        survey.round()
+
+
+def _remember(survey: rooftop.Survey, key: str) -> Roofs:
+    roofs = survey.roofs()
+    records.default_store().put_fact("roofs", key, roofs.to_json())
+    machine.measured_roofs.cache_clear()
+    return roofs
+
+
+def _lower(roofs: Roofs, earlier: Roofs | None) -> list[str]:
+    """What was clearly higher the last time: a machine under load, or one that has changed."""
+    if earlier is None:
+        return []
+    return [
+        f"{name}: {now / 1e9:.4g} G{unit}, {before / 1e9:.4g} on {earlier.created[:16]}"
+        for unit, new, old in (
+            ("FLOP/s", roofs.compute, earlier.compute),
+            ("B/s", roofs.bandwidth, earlier.bandwidth),
+        )
+        for name, now in new.items()
+        if (before := old.get(name, 0.0)) > (1 + LOWER) * now
+    ]
+
+
+def _left(deadline: float) -> float:
+    return deadline - time.monotonic()
 
 
 def _contradictions(physical: machine.PhysicalDevice, roofs: Roofs) -> list[str]:
@@ -124,133 +183,6 @@ def _contradictions(physical: machine.PhysicalDevice, roofs: Roofs) -> list[str]
     if roofs.dram > spec.bandwidth:
         found.append(f"dram: measured {roofs.dram:.4g} B/s, {spec.name} has {spec.bandwidth:.4g}")
     return found
-
-
-# --- roofs -------------------------------------------------------------------------------------
-
-Reading = tuple[str, list[float]]
-"""Who measured, and the samples."""
-
-
-def _measure_roofs(physical: machine.PhysicalDevice, say: Progress) -> Roofs:
-    compute: dict[str, list[Reading]] = {}
-    bandwidth: dict[str, list[Reading]] = {}
-    latency: list[Reading] = []
-    for name, hook, device in _hooks(physical):
-        label = f"{name}[{device.runtime}]" if device.runtime else name
-        for dtype in ROOF_DTYPES:
-            with contextlib.suppress(DTypeError):  # the device has no arithmetic in it
-                samples = hook.compute_roof(device, dtype)
-                compute.setdefault(f"{dtype}/vector", []).append((f"{label} FMA", samples))
-        for level, kind, nbytes in _streams(physical):
-            samples = hook.stream(device, kind, nbytes)
-            if samples:
-                bandwidth.setdefault(level, []).append((f"{label} {kind}", samples))
-    say(1, 4, "matrix products")
-    for dtype in ROOF_DTYPES:
-        compute[f"{dtype}/matrix"] = _matmul_readings(physical.id, dtype)
-    bandwidth.setdefault("dram", []).extend(_library_streams(physical.id))
-    latency.extend(_latency_readings(physical.id))
-    return _best(compute, bandwidth, latency, machine.fingerprint(physical.id))
-
-
-def _hooks(physical: machine.PhysicalDevice) -> Iterator[tuple[str, Any, Device]]:
-    """Backends that bring micro-kernels for roofs: an attribute `roofs` with three functions."""
-    for name, device in physical.routes:
-        hook = getattr(registry.backend(name), "roofs", None)
-        if hook is not None:
-            yield name, hook, device
-
-
-def _streams(physical: machine.PhysicalDevice) -> list[tuple[str, str, int]]:
-    """(level, kind, bytes per array): memory by three kernels, each cache level by reading."""
-    found = [("dram", kind, STREAM_BYTES) for kind in ("read", "write", "triad")]
-    caches = physical.info.caches
-    units = max(physical.info.units, 1)
-    for level, share in (("l2", units), ("l3", 1)):
-        size = caches.get(level, 0) * share
-        if size:
-            found.append((level, "read", max(size // 2, 1 << 14)))
-    return found
-
-
-def _matmul_readings(device: str, dtype: str) -> list[Reading]:
-    """FLOP/s of the best candidate for square products: a roof that a library really reaches."""
-    found = []
-    for n in MATMUL_SIZES:
-        problem = square(n, dtype)
-        result = contest.contest(problem, device=device, budget=1.0, slowest=5.0)
-        best = result.best()
-        if best is not None:
-            flops = 2.0 * n**3
-            who = best.backend + (f"[{best.runtime}]" if best.runtime else "")
-            found.append((f"{who} matmul {n}", [flops / t for t in best.samples]))
-    return found
-
-
-def square(n: int, dtype: str) -> Problem:
-    """An n x n x n matrix product."""
-    op = registry.op("matmul")
-    spec = TensorSpec((n, n), dtype)
-    return op.bind({"a": spec, "b": spec}, {})
-
-
-def _library_streams(device: str) -> list[Reading]:
-    """Copy bandwidth [B/s] through NumPy, in one thread: a floor under the kernels' figures."""
-    if device != "cpu":
-        return []
-    import numpy as np
-
-    source = np.ones(STREAM_BYTES // 8)
-    target = np.empty_like(source)
-    timed = measure.measure({"copy": lambda: np.copyto(target, source)}, budget=0.5)["copy"]
-    return [("NumPy copy", [2 * STREAM_BYTES / t for t in timed.times])]
-
-
-def _latency_readings(device: str) -> list[Reading]:
-    """Least time [s] of a call on almost no data, by candidate."""
-    params = {"axis": None, "keepdims": False}
-    problem = registry.op("sum").bind({"x": TensorSpec((8,), "float32")}, params)
-    result = contest.contest(problem, device=device, budget=0.5)
-    return [(f"{r.backend} sum of 8", list(r.samples)) for r in result.records if r.ok]
-
-
-def _best(
-    compute: dict[str, list[Reading]],
-    bandwidth: dict[str, list[Reading]],
-    latency: list[Reading],
-    device: str,
-) -> Roofs:
-    rates, spread, method = {}, {}, {}
-    for name, readings in (*compute.items(), *bandwidth.items()):
-        measured = [r for r in readings if r[1]]
-        if measured:
-            who, samples = max(measured, key=lambda r: max(r[1]))
-            rates[name] = max(samples)
-            spread[name], method[name] = relative_spread(tuple(samples)), who
-    who, samples = min(latency, key=lambda r: median(r[1]), default=("", [0.0]))
-    spread["latency"], method["latency"] = relative_spread(tuple(samples)), who
-    _vector_under_matrix(rates, spread, method)
-    return Roofs(
-        compute={k: v for k, v in rates.items() if "/" in k},
-        bandwidth={k: v for k, v in rates.items() if k in bandwidth},
-        latency=median(samples),
-        spread=spread,
-        method=method,
-        device=device,
-        created=utc_now(),
-    )
-
-
-def _vector_under_matrix(
-    rates: dict[str, float], spread: dict[str, float], method: dict[str, str]
-) -> None:
-    """A matrix product may use the vector unit: its roof is at least that of the vector unit."""
-    for name in [n for n in rates if n.endswith("/vector")]:
-        matrix = name.replace("/vector", "/matrix")
-        if rates[name] > rates.get(matrix, 0.0):
-            rates[matrix], spread[matrix] = rates[name], spread[name]
-            method[matrix] = method[name]
 
 
 # --- conversions -------------------------------------------------------------------------------
@@ -302,20 +234,37 @@ def with_transposed(problem: Problem, operand: str) -> Problem:
     return replace(problem, tensors=tensors)
 
 
-def _probe(device: str, budget: float, say: Progress) -> int:
+def _probe(done: Calibration, survey: rooftop.Survey, deadline: float, say: Progress) -> None:
+    """Time as many probes as fit, a few at a time after their gates; disturbed roofs get another
+    round in between, at another moment."""
     problems = probe_problems()
-    deadline = time.monotonic() + budget
-    kept = 0
-    for index, problem in enumerate(problems):
-        left = deadline - time.monotonic()
-        if left <= 0:
-            break
-        say(index, len(problems), str(problem))
-        share = left / (len(problems) - index)
-        result = contest.contest(problem, device=device, budget=share * 0.6, slowest=12.0)
-        records.default_store().add(result.records)
-        kept += len(result.records)
-    return kept
+    done.of = len(problems)
+    longest = 0.0
+    for chunk in _chunks(problems):
+        if _left(deadline) > survey.seconds:
+            survey.again()
+        say(done.problems, len(problems), "compiling")
+        prepare(chunk, device=done.device, slowest=SLOWEST, deadline=deadline)
+        for problem in chunk:
+            if _left(deadline) < longest or _left(deadline) <= 0:
+                return
+            began = time.monotonic()
+            say(done.problems, len(problems), str(problem))
+            share = _left(deadline) / (len(problems) - done.problems)
+            seconds = max(PROBE_SECONDS, 0.6 * share)
+            result = contest.contest(problem, device=done.device, budget=seconds, slowest=SLOWEST)
+            records.default_store().add(result.records)
+            done.probes += len(result.records)
+            done.problems += 1
+            longest = max(longest, time.monotonic() - began)
 
 
-__all__ = ["Calibration", "arrays", "calibrate", "probe_problems"]
+def _chunks(problems: list[Problem]) -> Iterator[list[Problem]]:
+    """Few at first, so that a short budget times some before it has compiled for many."""
+    sizes = itertools.chain(CHUNKS, itertools.repeat(CHUNKS[-1]))
+    left = iter(problems)
+    while chunk := list(itertools.islice(left, next(sizes))):
+        yield chunk
+
+
+__all__ = ["Calibration", "calibrate", "probe_problems", "with_transposed"]

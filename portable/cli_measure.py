@@ -49,14 +49,14 @@ def progress_bar(title: str) -> Iterator[Report]:
 def calibrate(
     device: DeviceOption = "cpu",
     probes: Annotated[bool, typer.Option(help="also time the small probe set")] = True,
-    budget: Annotated[float, typer.Option(help="seconds for the probe set")] = 40.0,
+    budget: Annotated[float, typer.Option(help="seconds for everything")] = 50.0,
 ) -> None:
     """Measure this machine's roofs and a small probe set: later choices rest on them."""
     from portable import calibrate as calibration
 
     with progress_bar("calibrate") as report:
         done = calibration.calibrate(device, probes=probes, budget=budget, progress=report)
-    console.print(str(done))
+    console.print(escape(str(done)), soft_wrap=True)
 
 
 def bench(

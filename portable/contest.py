@@ -13,7 +13,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from portable import arrays, engine, estimate, evidence, machine, measure, registry, selector
+from portable import (
+    arrays,
+    engine,
+    estimate,
+    evidence,
+    explaining,
+    machine,
+    measure,
+    registry,
+    selector,
+)
 from portable import stages as staging
 from portable._about import VERSION
 from portable.backend import ArrayFamily, Config, Kernel, trait
@@ -131,6 +141,21 @@ def contest(
                 )
             result.records.append(record)
     return result
+
+
+def unchecked(
+    problem: Problem, *, device: str = "cpu", slowest: float = math.inf
+) -> list[tuple[Problem, Candidate]]:
+    """Who would be let into a contest of the problem, with a gate still to pass; the problem as
+    the contest poses it."""
+    op = registry.op(problem.op)
+    wishes = current.get()
+    problem = replace(problem, precision=wishes.precision)
+    inputs = explaining.imagined_inputs(problem, device)
+    eligible, _ = selector.candidates(op, problem, inputs, wishes)
+    wanted = dict(_wanted(problem, eligible, None, 1, slowest, Result(problem)))
+    left = [c for c in eligible if c.name in wanted and not selector.gated(problem, c)]
+    return [(problem, candidate) for candidate in left]
 
 
 def _stages(entrant: Entrant, inputs: arrays.Inputs, data: _Data) -> Mapping[str, float]:

@@ -149,7 +149,7 @@ def build(op: Op, problem: Problem, candidate: Candidate) -> Kernel:
         WrongResultError: results outside of the op's error bound.
     """
     assert candidate.implementation is not None and candidate.route is not None
-    _pass_gate(op, problem, candidate)
+    pass_gate(op, problem, candidate)
     return candidate.implementation.compile(problem, candidate.device, candidate.config)
 
 
@@ -274,7 +274,17 @@ def _time(candidate: Candidate) -> float:
     return candidate.estimate.cautious
 
 
-def _pass_gate(op: Op, problem: Problem, candidate: Candidate) -> None:
+def gated(problem: Problem, candidate: Candidate) -> bool:
+    """Whether the gate has judged a candidate on problems like this."""
+    return _verdict(problem, candidate) is not None
+
+
+def pass_gate(op: Op, problem: Problem, candidate: Candidate) -> None:
+    """Check a candidate's results once for problems like this; the verdict is kept.
+
+    Raises:
+        WrongResultError: results outside of the op's error bound.
+    """
     from portable import records
 
     verdict = _verdict(problem, candidate)

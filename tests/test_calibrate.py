@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import json
+import time
 
 import numpy as np
 import pytest
 
 import portable
-from portable import benching, calibrate, contest, engine, machine, records
+from portable import benching, calibrate, contest, engine, machine, records, rooftop
 from portable.errors import DTypeError, UnknownNameError
+from portable.prepare import prepare
 from portable.roofline import Roofs
 
 
 @pytest.fixture(autouse=True)
 def _small(own_store, monkeypatch):
     """Small streams and products: what is tested is the bookkeeping, not the number."""
-    monkeypatch.setattr(calibrate, "STREAM_BYTES", 8 << 20)
-    monkeypatch.setattr(calibrate, "MATMUL_SIZES", (128,))
+    monkeypatch.setattr(rooftop, "STREAM_BYTES", 8 << 20)
+    monkeypatch.setattr(rooftop, "MATMUL_SIZES", (128,))
+    monkeypatch.setattr(rooftop, "MATMUL_SECONDS", 0.05)
+    monkeypatch.setattr(rooftop, "ROOF_DTYPES", ("float32",))
 
 
 @pytest.fixture
 def no_hooks(monkeypatch):
-    monkeypatch.setattr(calibrate, "_hooks", lambda physical: iter(()))
+    monkeypatch.setattr(rooftop, "hooks", lambda physical: iter(()))
 
 
 def test_roofs_are_measured_kept_and_shown(no_hooks):
@@ -42,27 +46,41 @@ def test_roofs_are_measured_kept_and_shown(no_hooks):
 
 def test_a_roof_above_the_datasheet_is_a_contradiction(no_hooks, monkeypatch):
     impossible = Roofs(compute={"float32/vector": 1e18}, bandwidth={"dram": 1e15})
-    monkeypatch.setattr(calibrate, "_measure_roofs", lambda physical, say: impossible)
+    monkeypatch.setattr(rooftop.Survey, "roofs", lambda survey: impossible)
     done = calibrate.calibrate(probes=False)
     assert len(done.contradictions) == 2
     assert "contradiction: float32/vector" in str(done)
 
 
-def test_micro_kernels_of_backends_are_used(monkeypatch):
+@pytest.fixture
+def no_products(monkeypatch):
+    """Nor the gates of a matrix product: what rounds and readers make of samples is tested."""
+    monkeypatch.setattr(rooftop, "products", list)
+
+
+def fake_hook(rounds):
+    """A backend's micro-kernels that reach `rounds` [FLOP/s], one value each time, then the
+    last one again."""
+
     class Hook:
-        @staticmethod
-        def compute_roof(device, dtype):
+        left = list(rounds)
+
+        @classmethod
+        def compute_roof(cls, device, dtype):
             if dtype != "float32":
                 raise DTypeError(f"no {dtype}")
-            return [4e15, 5e15]
+            top = cls.left.pop(0) if len(cls.left) > 1 else cls.left[0]
+            return [0.9 * top, top]
 
         @staticmethod
         def stream(device, kind, nbytes):
             return [7e14]
 
-    monkeypatch.setattr(
-        calibrate, "_hooks", lambda physical: iter([("fake", Hook, physical.routes[0][1])])
-    )
+    return lambda physical: iter([("fake", Hook, physical.routes[0][1])])
+
+
+def test_micro_kernels_of_backends_are_used(no_products, monkeypatch):
+    monkeypatch.setattr(rooftop, "hooks", fake_hook([5e15]))
     done = calibrate.calibrate(probes=False)
     assert done.roofs.compute["float32/vector"] == 5e15
     assert done.roofs.compute["float32/matrix"] == 5e15  # a product may use the vector unit
@@ -70,17 +88,88 @@ def test_micro_kernels_of_backends_are_used(monkeypatch):
     assert done.roofs.method["float32/vector"] == "fake FMA"
 
 
-def test_probes_become_records_and_choices(no_hooks):
-    done = calibrate.calibrate(probes=True, budget=4.0)
+def test_a_roof_is_the_best_of_rounds_that_are_spread_out(no_products, monkeypatch):
+    """The first two rounds are slowed by somebody: the later ones agree, and settle it."""
+    monkeypatch.setattr(rooftop, "hooks", fake_hook([2e15, 3e15, 5e15, 4.9e15]))
+    monkeypatch.setattr(rooftop.Neighbours, "share", lambda self: 0.0)
+    done = calibrate.calibrate(probes=False)
+    assert done.roofs.compute["float32/vector"] == 5e15
+    assert "float32/vector" not in done.disturbed
+    assert machine.device("cpu").roofs.compute["float32/vector"] == 5e15
+
+
+def test_a_roof_that_no_second_round_confirms_is_disturbed(no_products, monkeypatch):
+    monkeypatch.setattr(rooftop, "hooks", fake_hook([2e15, 3e15, 5e15, 4e15, 3e15, 4.5e15, 1e15]))
+    done = calibrate.calibrate(probes=False)
+    assert done.roofs.compute["float32/vector"] == 5e15
+    assert "of 6 rounds reached 5e+06, 4.5e+06, 4e+06, 3e+06" in done.disturbed["float32/vector"]
+    assert "fake FMA (disturbed)" in str(done)
+    assert "disturbed: float32/vector: the best of 6 rounds" in str(done)
+
+
+def test_a_roof_far_below_the_one_before_is_told(no_products, monkeypatch):
+    monkeypatch.setattr(rooftop.Neighbours, "share", lambda self: 0.0)
+    monkeypatch.setattr(rooftop, "hooks", fake_hook([5e15]))
+    assert not calibrate.calibrate(probes=False).lower
+    monkeypatch.setattr(rooftop, "hooks", fake_hook([4e15]))
+    done = calibrate.calibrate(probes=False)
+    assert done.roofs.compute["float32/vector"] == 4e15
+    assert any(line.startswith("float32/vector: 4e+06 GFLOP/s, 5e+06 on 2") for line in done.lower)
+    assert "lower than before: float32/vector" in str(done)
+
+
+def test_others_at_work_are_told(no_hooks, no_products, monkeypatch):
+    monkeypatch.setattr(rooftop.Neighbours, "share", lambda self: 0.6)
+    done = calibrate.calibrate(probes=False)
+    assert "other processes used 60% of the processors" in done.disturbed["machine"]
+    monkeypatch.setattr(rooftop.Neighbours, "share", lambda self: None)
+    assert "machine" not in calibrate.calibrate(probes=False).disturbed
+
+
+def test_neighbours_are_what_others_use():
+    """Our own work is not theirs; a share is a share."""
+    watch = rooftop.Neighbours()
+    until = time.monotonic() + 0.3
+    while time.monotonic() < until:
+        pass
+    share = watch.share()
+    assert share is None or 0 <= share <= 1
+
+
+def test_probes_become_records_and_choices(no_hooks, monkeypatch):
+    problems = [rooftop.square(n, "float32") for n in (512, 64, 96)]
+    monkeypatch.setattr(calibrate, "probe_problems", lambda: problems)
+    done = calibrate.calibrate(probes=True, budget=60.0)
     kept = records.default_store().records()
     assert done.probes == len(kept) > 3
+    assert done.problems == done.of == 3
+    assert f"of {done.problems} of {done.of} problems" in str(done)
     engine.refresh()
-    found = contest.square(512, "float32") if hasattr(contest, "square") else None
-    problem = found or calibrate.square(512, "float32")
     from portable import explaining
 
-    bases = {c.estimate.basis for c in explaining.of_problem(problem, "cpu").candidates}
+    found = explaining.of_problem(rooftop.square(512, "float32"), "cpu")
+    bases = {c.estimate.basis for c in found.candidates}
     assert bases & {"exact record", "neighbours"}
+
+
+def test_a_spent_budget_leaves_probes_out(no_hooks, no_products):
+    done = calibrate.calibrate(probes=True, budget=0.5)
+    assert (done.probes, done.problems) == (0, 0)
+    assert done.of > 50
+    assert done.roofs.dram > 1e8  # always measured
+
+
+def test_prepared_problems_have_passed_their_gates():
+    problems = [rooftop.square(64, "float32"), rooftop.square(96, "float32")]
+    assert contest.unchecked(problems[0])
+    prepare(problems)
+    assert not contest.unchecked(problems[0])
+    assert not contest.unchecked(problems[1])
+
+
+def test_nothing_is_prepared_after_the_deadline():
+    prepare([rooftop.square(64, "float64")], deadline=time.monotonic() - 1)
+    assert contest.unchecked(rooftop.square(64, "float64"))
 
 
 def test_an_unknown_device_raises():
