@@ -263,9 +263,3 @@ def host_mode(device: Any) -> str:
     except Exception:  # OpenCL 1.x devices do not know the question
         pass
     return "mapped" if _kind(device) == "cpu" else "copied"
-
-
-def why_missing_svm(device: Device) -> str | None:
-    """Why host arrays are copied for this device, or None."""
-    mode = host_mode(native(device))
-    return None if mode != "copied" else "the device has memory of its own"
