@@ -59,9 +59,12 @@ MIN_SAMPLES = 5
 CLEAN = 3
 """Undisturbed samples that are enough to do without the disturbed ones."""
 PREPARED = 100e-3
-"""Calls shorter than this [s] are made untimed before each sample, until they take no more than
-IN_STRIDE times the shortest so far, or MOST_PREPARATIONS times."""
-IN_STRIDE, MOST_PREPARATIONS = 1.5, 5
+"""Calls shorter than this [s] are made untimed before each sample, until one takes no more than
+IN_STRIDE times the shortest so far, or for STRIDE_SECONDS."""
+IN_STRIDE, STRIDE_SECONDS = 1.3, 30e-3
+WARM_SECONDS = 20e-3
+"""Length of the warm-up at least [s]: a pool that slept takes some milliseconds to spread over the
+cores again."""
 MOST_ROUNDS = 3
 """Times max_samples: rounds at the most, when many samples are disturbed."""
 MAX_SAMPLES = 101
@@ -128,13 +131,16 @@ class _Run:
         """Untimed calls after another candidate has run, until this one is in its stride: they wake
         the threads of its pool, outlast those of the other one that still spin (OpenBLAS: 20 ms),
         and warm the code (not the data)."""
-        if self.least > PREPARED:
+        least = self.least
+        if least > PREPARED:
             return
-        for _ in range(MOST_PREPARATIONS):
-            start = _clock()
+        begin = now = _clock()
+        while now - begin <= STRIDE_SECONDS * 1e9:
+            start = now
             with contextlib.suppress(Exception):  # the timed call will say
                 self.call(*self.cursor.take(self.arguments, 1)[0])
-            if (_clock() - start) * 1e-9 < IN_STRIDE * self.least:
+            now = _clock()
+            if (now - start) * 1e-9 <= IN_STRIDE * least:
                 return
 
     @property
@@ -343,12 +349,20 @@ def _warm_up(run: _Run, flush: Callable[[], Any] | None) -> None:
         run.first = (_clock() - start) * 1e-9
         if run.first > 1.0:
             return  # far longer than a sample anyway
-        run.warm = estimate = min(run.sample() for _ in range(2))
+        run.warm = estimate = _warm(run)
         if flush is None and estimate < SAMPLE_SECONDS:
             run.inner = math.ceil(SAMPLE_SECONDS / max(estimate, 1e-8))
             run.sample()
     except Exception as error:
         run.fail(error)
+
+
+def _warm(run: _Run) -> float:
+    """The shortest of two samples and more, until the warm-up is long enough."""
+    begin, times = _clock(), list[float]()
+    while len(times) < 2 or (_clock() - begin) * 1e-9 < WARM_SECONDS:
+        times.append(run.sample())
+    return min(times)
 
 
 def _resting(run: _Run, runs: Mapping[str, _Run]) -> bool:
