@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -299,3 +300,39 @@ def test_results_of_an_empty_axis():
     np.testing.assert_array_equal(kernel("sum", DEVICES[0], {"axis": 1}, x=x)(x), np.zeros(3))
     a, b = np.empty((3, 0), np.float32), np.empty((0, 2), np.float32)
     np.testing.assert_array_equal(kernel("matmul", DEVICES[0], a=a, b=b)(a, b), np.zeros((3, 2)))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be tied here")
+def test_threads_that_appear_in_a_launch_are_not_left_tied_to_one_core(monkeypatch):
+    from portable.backends.opencl import _threads
+
+    allowed = os.sched_getaffinity(0)
+    if len(allowed) < 2:
+        pytest.skip("one core only")
+    for name in _threads.USER_SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    assert _threads.wanted("intel") and not _threads.wanted("pocl")
+    tied, done = threading.Event(), threading.Event()
+
+    def tied_worker():
+        os.sched_setaffinity(0, {min(allowed)})
+        tied.set()
+        done.wait(10)
+
+    def start():
+        thread = threading.Thread(target=tied_worker)
+        thread.start()
+        assert tied.wait(10)
+        return thread
+
+    users = start()  # not ours: it was there before
+    with _threads.watched():
+        tied.clear()
+        ours = start()
+    assert os.sched_getaffinity(ours.native_id) == allowed
+    assert os.sched_getaffinity(users.native_id) == {min(allowed)}
+    done.set()
+    for thread in (users, ours):
+        thread.join(10)
+    monkeypatch.setenv(_threads.USER_SETTINGS[0], "close")
+    assert not _threads.wanted("intel")
