@@ -119,6 +119,7 @@ def contest(
     data = _Data(problem, host, device, cache, seed)
     inputs = arrays.look_at(_with_absent(op, problem, data.sets[0]), op.operand_names)
     eligible, refused = selector.candidates(op, problem, inputs, wishes)
+    selector.keep_broken(problem, refused)
     result = Result(problem, refused={c.name: "; ".join(c.refused) for c in refused})
     wanted = only or _wanted(problem, eligible, backends, configs, slowest, result)
     entrants = _entrants(op, problem, inputs, eligible, wanted, result)
@@ -267,17 +268,18 @@ def _entrants(
             result.records.append(_failure(problem, entrant, _status(error), error))
             continue
         run = engine.join(kernel, entrant, inputs)
-        found.append(Entrant(_label(name, config), entrant, run, kernel))
+        found.append(Entrant(label(name, config), entrant, run, kernel))
     return found
 
 
-def _label(name: str, config: Config) -> str:
+def label(name: str, config: Config) -> str:
+    """The name under which a candidate with a config stands in a Result."""
     return f"{name} {evidence.config_key(config)}" if config else name
 
 
 def entrant_name(record: Record) -> str:
     """The name under which a record's samples stand in a Result."""
-    return _label(candidate_name(record), record.config)
+    return label(candidate_name(record), record.config)
 
 
 def candidate_name(record: Record) -> str:
@@ -377,9 +379,9 @@ def _record(problem: Problem, entrant: Entrant, samples: measure.Samples) -> Rec
     if samples.status != "ok" or not samples.times:
         reason = samples.reason or "no sample inside the time box"
         status = samples.status if samples.status != "ok" else "skipped"
-        return replace(_blank(problem, entrant.candidate, status), reason=reason)
+        return replace(blank(problem, entrant.candidate, status), reason=reason)
     return replace(
-        _blank(problem, entrant.candidate, "exception"),
+        blank(problem, entrant.candidate, "exception"),
         samples=samples.times,
         cache=samples.cache,
         method=samples.method,
@@ -440,7 +442,7 @@ def _bound_status(problem: Problem, candidate: Candidate, samples: measure.Sampl
 
 def _failure(problem: Problem, candidate: Candidate, status: str, error: Exception) -> Record:
     reason = f"{type(error).__name__}: {error}"[:2000]
-    return replace(_blank(problem, candidate, status), reason=reason)
+    return replace(blank(problem, candidate, status), reason=reason)
 
 
 def _status(error: Exception) -> str:
@@ -449,12 +451,12 @@ def _status(error: Exception) -> str:
     if isinstance(error, CompileError):
         return "compile_error"
     if isinstance(error, WrongResultError):
-        return "incorrect"
+        return error.status
     return measure.classify(error)[0]
 
 
-def _blank(problem: Problem, candidate: Candidate, status: str) -> Record:
-    """A record with its circumstances, without samples."""
+def blank(problem: Problem, candidate: Candidate, status: str) -> Record:
+    """A record of a candidate with its circumstances, without samples."""
     physical = machine.device(candidate.device.id)
     implementation = candidate.implementation
     roofs = physical.roofs

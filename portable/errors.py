@@ -107,7 +107,15 @@ class DeviceUnknownError(PortableError):
 
 
 class WrongResultError(PortableError):
-    """An implementation's result is outside of the op's error bound."""
+    """An implementation failed its correctness gate.
+
+    `status` says how, as a record's status does: "incorrect" (outside of the op's error bound),
+    "exception", "compile_error", "oom", "crash" or "hang".
+    """
+
+    def __init__(self, message: str, status: str = "incorrect") -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class RecordError(PortableError):

@@ -3,6 +3,9 @@
 The verdict is kept in the record store per implementation, op, dtype, layout class and versions,
 so that each is checked once. Checks run in a thread of their own: tracing, gradient and dispatch
 modes of the caller's thread do not reach it.
+
+A verdict is a list of what is wrong, as text. What is no wrong result but a way to fail starts with
+MARK and its status, so that it is filed as what it is.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from portable.op import Case, Op, Problem
 CASES = 3
 """Core cases run per verdict: enough to see a wrong axis, tail or stride, in milliseconds."""
 
+MARK = "failed: "
+"""Prefix of a finding that is a way to fail: "failed: oom: MemoryError"."""
 
 SELF_CHECK_BYTES = 8 << 20
 """Where no case concerns the subject, a problem that moves fewer bytes is checked itself."""
@@ -56,7 +61,7 @@ def _run(op: Op, problem: Problem, subject: Subject, native: str) -> list[str]:
             continue
         wrong = run_and_check(op, small, arrays, subject, native)
         if wrong:
-            return [f"{case.name}: {w}" for w in wrong]
+            return [_of_case(case.name, w) for w in wrong]
         checked += 1
         if checked == CASES:
             break
@@ -88,8 +93,36 @@ def run_and_check(
     try:
         results = run_on_host(problem, arrays, subject, native)
     except Exception as error:
-        return [f"{type(error).__name__}: {error}"]
+        return [failed(*_classified(error))]
     return check.check(op, problem, arrays, results)
+
+
+def failed(status: str, reason: str) -> str:
+    """A way to fail as the text of a finding."""
+    return f"{MARK}{status}: {reason}"
+
+
+def status_of(verdict: Sequence[str]) -> str:
+    """The status of a record with this verdict: "ok", "incorrect", or the way to fail."""
+    if not verdict:
+        return "ok"
+    found = verdict[0]
+    return found.removeprefix(MARK).partition(":")[0] if found.startswith(MARK) else "incorrect"
+
+
+def _classified(error: Exception) -> tuple[str, str]:
+    from portable import measure
+    from portable.errors import CompileError
+
+    status, reason = measure.classify(error)
+    return ("compile_error" if isinstance(error, CompileError) else status), reason
+
+
+def _of_case(case: str, finding: str) -> str:
+    if not finding.startswith(MARK):
+        return f"{case}: {finding}"
+    status, _, reason = finding.removeprefix(MARK).partition(": ")
+    return failed(status, f"{case}: {reason}")
 
 
 def run_on_host(

@@ -26,11 +26,14 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any
 
 from portable.measure import TOO_MUCH_MEMORY, classify
 
 DEFAULT_TIMEOUT = 60.0
+WATCH_SECONDS = 0.02
+"""Between two looks at a child's memory."""
 _MAX_REPLY = 64 << 20  # bytes
 
 
@@ -63,6 +66,7 @@ def run(
     *args: Any,
     timeout: float = DEFAULT_TIMEOUT,
     memory: int | None = None,
+    resident: int | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Outcome:
     """Call "module:function" with JSON arguments in a fresh process.
@@ -71,10 +75,13 @@ def run(
         target: an importable function; it returns JSON data.
         args: JSON data.
         timeout: [s] including the child's start; then it is killed: "hang".
-        memory: most data memory of the child [B], where the system can limit it (Linux).
+        memory: most data memory of the child [B], where the system can limit it (Linux); what a
+            device driver reserves without using it counts.
+        resident: most resident memory of the child [B], looked at every 20 ms where the system
+            tells it (Linux); then it is killed: "oom".
         environment: variables to add to the child's.
     """
-    with Worker(memory=memory, environment=environment) as worker:
+    with Worker(memory=memory, resident=resident, environment=environment) as worker:
         return worker.run(target, *args, timeout=timeout)
 
 
@@ -82,9 +89,13 @@ class Worker:
     """A child process that runs one task after another; replaced when it dies. Not thread-safe."""
 
     def __init__(
-        self, *, memory: int | None = None, environment: Mapping[str, str] | None = None
+        self,
+        *,
+        memory: int | None = None,
+        resident: int | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        self.memory = memory
+        self.memory, self.resident = memory, resident
         self.environment = dict(environment or {})
         self.starts = 0
         """How many processes were started so far."""
@@ -109,7 +120,7 @@ class Worker:
         except TypeError as error:
             raise ValueError(f"arguments of {target} are not JSON data: {error}") from None
         if self._child is None:
-            self._child = _Child(self.memory, self.environment)
+            self._child = _Child(self.memory, self.resident, self.environment)
             self.starts += 1
         outcome = self._child.run(task, timeout)
         if not self._child.alive():
@@ -126,7 +137,10 @@ class Worker:
 class _Child:
     """One process: tasks go in as JSON lines, replies come out on its original stdout."""
 
-    def __init__(self, memory: int | None, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, memory: int | None, resident: int | None, environment: Mapping[str, str]
+    ) -> None:
+        self.resident = resident
         # sys.path goes along, so that what the parent can import the child can import too.
         path = os.pathsep.join(p for p in sys.path if p)
         self.process = subprocess.Popen(
@@ -159,10 +173,13 @@ class _Child:
             assert self.process.stdin is not None
             self.process.stdin.write(task.encode() + b"\n")
             self.process.stdin.flush()
-            reply = self.replies.get(timeout=timeout)
+            reply = self._reply(start + timeout)
         except queue.Empty:
             self.kill()
             return self._outcome("hang", f"no answer within {timeout:g} s", start)
+        except _TooLarge as error:
+            self.kill()
+            return self._outcome("oom", str(error), start)
         except OSError:
             reply = b""
         if reply:
@@ -170,6 +187,24 @@ class _Child:
                 data = json.loads(reply)
                 return self._outcome(data["status"], data["reason"], start, data["value"])
         return self._died(start)
+
+    def _reply(self, end: float) -> bytes:
+        """The next reply; looks at the child's memory while it waits.
+
+        Raises:
+            queue.Empty: it is late.
+            _TooLarge: the child takes more memory than it may.
+        """
+        while self.resident is not None and (left := end - time.monotonic()) > WATCH_SECONDS:
+            with contextlib.suppress(queue.Empty):
+                return self.replies.get(timeout=min(WATCH_SECONDS, left))
+            used = resident_memory(self.process.pid)
+            if used is not None and used > self.resident:
+                raise _TooLarge(
+                    f"took {used / (1 << 30):.3g} GiB of memory, {self.resident / (1 << 30):.3g} "
+                    "are allowed"
+                )
+        return self.replies.get(timeout=max(end - time.monotonic(), 0.0))
 
     def _died(self, start: float) -> Outcome:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -212,6 +247,37 @@ class _Child:
         with contextlib.suppress(OSError, ValueError):
             while line := pipe.readline(10_000):
                 self.output.append(line.decode(errors="replace").rstrip())
+
+
+class _TooLarge(Exception):
+    """The child takes more memory than it may."""
+
+
+def resident_memory(pid: int) -> int | None:
+    """Memory of a process that is not swapped out [B]; None where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/statm").read_bytes().split()
+        return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None
+
+
+def free_memory() -> int | None:
+    """Memory that a new process can have [B], by the system and this container's limit; None
+    where the system does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+    with contextlib.suppress(OSError, ValueError, StopIteration):  # "max" where there is no limit
+        group = Path("/sys/fs/cgroup")
+        limit = int((group / "memory.max").read_text(encoding="ascii"))
+        used = int((group / "memory.current").read_text(encoding="ascii"))
+        text = (group / "memory.stat").read_text(encoding="ascii")
+        files = next(int(x.split()[1]) for x in text.splitlines() if x.startswith("file "))
+        free = min(free, max(limit - (used - files), 0))  # cached files make way
+    return free
 
 
 def _ending(code: int | None) -> str:

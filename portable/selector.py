@@ -30,6 +30,7 @@ class Candidate:
         estimate: expected time, conversions included; None when refused.
         refused: why it cannot run the problem; empty when it can.
         frozen: a frozen choice table names it.
+        broken: it, or its backend, cannot be imported.
     """
 
     backend: str
@@ -40,6 +41,7 @@ class Candidate:
     estimate: estimate.Estimate | None = None
     refused: tuple[str, ...] = ()
     frozen: bool = False
+    broken: bool = False
 
     @property
     def name(self) -> str:
@@ -79,6 +81,7 @@ def set_aside(candidate: Candidate, problem: Problem, reason: str) -> None:
 def heal() -> None:
     """Give every implementation that was set aside another chance."""
     _unhealthy.clear()
+    _kept_broken.clear()
 
 
 def candidates(
@@ -93,7 +96,8 @@ def candidates(
             refused.append(Candidate(entry.name, Device("-", _nothing()), refused=(reason,)))
             continue  # its library need not be loaded
         if not entry.usable:
-            refused.append(Candidate(entry.name, Device("-", _nothing()), refused=(entry.why,)))
+            nowhere, broken = Device("-", _nothing()), entry.error is not None
+            refused.append(Candidate(entry.name, nowhere, refused=(entry.why,), broken=broken))
             continue
         assert entry.backend is not None
         for device in entry.backend.devices():
@@ -113,6 +117,7 @@ def choose(op: Op, problem: Problem, inputs: arrays.Inputs, settings: Settings) 
     if settings.backend is not None:
         registry.backend(settings.backend.partition("[")[0])
     eligible, refused = candidates(op, problem, inputs, settings)
+    keep_broken(problem, refused)
     forced = settings.backend is not None
     for candidate in eligible:
         try:
@@ -166,7 +171,7 @@ def _candidate(
     try:
         implementation = registry.implementation(entry, op.name)
     except PluginError as error:
-        return replace(blank, refused=(_short(error),))
+        return replace(blank, refused=(_short(error),), broken=True)
     if implementation is None:
         return replace(blank, refused=(f"has no {op.name}",))
     blank = replace(blank, implementation=implementation)
@@ -283,31 +288,54 @@ def pass_gate(op: Op, problem: Problem, candidate: Candidate) -> None:
     """Check a candidate's results once for problems like this; the verdict is kept.
 
     Raises:
-        WrongResultError: results outside of the op's error bound.
+        WrongResultError: results outside of the op's error bound, or it failed to give any.
     """
     from portable import records
 
     verdict = _verdict(problem, candidate)
     if verdict is None:
-        status, verdict = _judge(op, problem, candidate)
-        records.default_store().put_fact("gate", _gate_key(problem, candidate), verdict)
+        verdict = _judge(op, problem, candidate)
+        status, store = gate.status_of(verdict), records.default_store()
+        if status == "oom":  # says as much about what else runs here as about the candidate
+            set_aside(candidate, problem, verdict[0].removeprefix(gate.MARK))
+        else:
+            store.put_fact("gate", _gate_key(problem, candidate), verdict)
         if verdict:
-            failed = trial.failure(problem, candidate, status, "; ".join(verdict))
-            records.default_store().add([failed])
+            store.add([trial.failure(problem, candidate, status, "; ".join(verdict))])
     if verdict:
-        raise WrongResultError(f"{candidate.name} {_outside(op.name, problem, verdict)}")
+        raise WrongResultError(
+            f"{candidate.name} {_outside(op.name, problem, verdict)}", gate.status_of(verdict)
+        )
 
 
-def _judge(op: Op, problem: Problem, candidate: Candidate) -> tuple[str, list[str]]:
-    """(status, what is wrong): by the gate here, or in a child process for whom we do not trust."""
+def keep_broken(problem: Problem, refused: Sequence[Candidate]) -> None:
+    """A record of every backend or implementation that cannot be imported: once per op and
+    reason."""
+    from portable import records
+
+    for candidate in refused:
+        seen, reason = (candidate.name, problem.op), "; ".join(candidate.refused)
+        if not candidate.broken or _kept_broken.get(seen) == reason:
+            continue
+        _kept_broken[seen] = reason
+        store, key = records.default_store(), " ".join(seen)
+        if store.fact("broken", key) != reason:
+            store.put_fact("broken", key, reason)
+            store.add([trial.failure(problem, candidate, "exception", reason)])
+
+
+_kept_broken: dict[tuple[str, str], str] = {}
+
+
+def _judge(op: Op, problem: Problem, candidate: Candidate) -> list[str]:
+    """What is wrong: by the gate here, or in a child process for whom we do not trust."""
     assert candidate.implementation is not None and candidate.route is not None
     if trial.needed(candidate.backend):
         return trial.run(problem, candidate)
     subject = gate.Subject(
         candidate.backend, candidate.device, candidate.implementation, candidate.config
     )
-    verdict = gate.failures(op, problem, subject, candidate.route.native)
-    return ("incorrect" if verdict else "ok"), verdict
+    return gate.failures(op, problem, subject, candidate.route.native)
 
 
 def _verdict(problem: Problem, candidate: Candidate) -> list[str] | None:
@@ -319,8 +347,8 @@ def _verdict(problem: Problem, candidate: Candidate) -> list[str] | None:
 
 
 def _outside(op: str, problem: Problem, verdict: list[str]) -> str:
-    if verdict[0].startswith(trial.MARK):
-        return f"failed in a trial on {op} ({problem.dtype}): {verdict[0].removeprefix(trial.MARK)}"
+    if gate.status_of(verdict) != "incorrect":
+        return f"fails on {op} ({problem.dtype}): {verdict[0].removeprefix(gate.MARK)}"
     return f"is outside of the error bound of {op} ({problem.dtype}): {verdict[0]}"
 
 

@@ -7,8 +7,9 @@ distribution, and those registered by hand in the running program, are checked i
 itself. `PORTABLE_ISOLATE` is "plugins" (default), "all" or "off".
 
 A trial runs the gate's small cases and then the very problem, so what depends on the shape shows
-as well. A plugin that dies while it is *imported* is beyond this: entry points are loaded in the
-process that asks for them.
+as well. It may take MEMORY_SHARE of the memory that is free when it starts, or
+`PORTABLE_TRIAL_GIB`. A plugin that dies while it is *imported* is beyond this: entry points are
+loaded in the process that asks for them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from portable import evidence, gate, isolate, machine, registry
 from portable._about import VERSION
+from portable.errors import PortableError
 from portable.op import Problem
 from portable.records import DeviceKey, Record, problem_from_json, problem_to_json, source_hash
 from portable.records import machine as machine_id
@@ -30,9 +32,10 @@ TIMEOUT_ENVIRONMENT = "PORTABLE_TRIAL_SECONDS"
 TIMEOUT = 120.0
 """Seconds after which a trial counts as a hang: imports, compilation and all cases together."""
 
+MEMORY_ENVIRONMENT = "PORTABLE_TRIAL_GIB"
+MEMORY_SHARE = 0.8
+
 OURS = ("portable-kernels:", "register(")
-MARK = "trial: "
-"""Prefix of a verdict that is no wrong result but a way to fail."""
 
 
 def needed(backend: str) -> bool:
@@ -44,8 +47,8 @@ def needed(backend: str) -> bool:
     return entry is not None and not entry.origin.startswith(OURS)
 
 
-def run(problem: Problem, candidate: Candidate) -> tuple[str, list[str]]:
-    """(status, what is wrong) of a candidate on a problem: "ok" and nothing when it passes."""
+def run(problem: Problem, candidate: Candidate) -> list[str]:
+    """What is wrong with a candidate on a problem, as a verdict of the gate; empty: it passes."""
     assert candidate.route is not None
     outcome = isolate.run(
         "portable.trial:child",
@@ -54,12 +57,32 @@ def run(problem: Problem, candidate: Candidate) -> tuple[str, list[str]]:
         [candidate.device.id, candidate.device.runtime],
         dict(candidate.config),
         candidate.route.native,
-        timeout=float(os.environ.get(TIMEOUT_ENVIRONMENT, TIMEOUT)),
+        timeout=_number(TIMEOUT_ENVIRONMENT, TIMEOUT),
+        resident=_memory(),
     )
     if not outcome.ok:
-        return outcome.status, [f"{MARK}{outcome.status}: {outcome.reason}"]
-    wrong = [str(w) for w in outcome.value]
-    return ("incorrect" if wrong else "ok"), wrong
+        return [gate.failed(outcome.status, f"in a trial: {outcome.reason}")]
+    return [str(w) for w in outcome.value]
+
+
+def _memory() -> int | None:
+    """Most resident memory of a trial [B]; None where the system does not tell what is free."""
+    given = _number(MEMORY_ENVIRONMENT, 0.0)
+    if given:
+        return int(given * (1 << 30))
+    free = isolate.free_memory()
+    return None if free is None else int(MEMORY_SHARE * free)
+
+
+def _number(variable: str, default: float) -> float:
+    text = os.environ.get(variable, "")
+    try:
+        value = float(text) if text else default
+    except ValueError:
+        value = -1.0
+    if value < 0:
+        raise PortableError(f"{variable} is {text!r} (a number, zero or more, is needed)")
+    return value
 
 
 def child(
@@ -88,18 +111,21 @@ def child(
 
 
 def failure(problem: Problem, candidate: Candidate, status: str, reason: str) -> Record:
-    """The record of a candidate that failed, with its circumstances."""
-    physical = machine.device(candidate.device.id)
+    """The record of a candidate that failed, with its circumstances; one that could not even be
+    imported has none but the machine."""
     implementation = candidate.implementation
+    known = implementation is not None and not candidate.broken
+    spec = machine.device(candidate.device.id).spec if known else None
+    name = getattr(implementation, "__name__", type(implementation).__name__)
     return Record(
         problem=problem,
         backend=candidate.backend,
-        implementation=getattr(implementation, "__name__", type(implementation).__name__),
-        device=DeviceKey.of(candidate.device, physical.spec.key if physical.spec else ""),
+        implementation=name if known else "",
+        device=DeviceKey.of(candidate.device, spec.key if spec else ""),
         runtime=candidate.device.runtime,
         config=dict(candidate.config),
-        versions={**evidence.versions(candidate.backend), "portable": VERSION},
-        source_hash=source_hash(implementation),
+        versions={**(evidence.versions(candidate.backend) if known else {}), "portable": VERSION},
+        source_hash=source_hash(implementation) if known else "",
         status=status,
         reason=reason[:2000],
         machine=machine_id(),

@@ -66,6 +66,12 @@ def eat_memory():
     return len([bytearray(64 << 20) for _ in range(100)])
 
 
+def fill_memory(size):
+    hoard = [b"x" * min(size, 16 << 20) for _ in range(max(size >> 24, 1))]
+    time.sleep(0.1 if size > 1 << 24 else 0.0)
+    return sum(map(len, hoard))
+
+
 def die_of_bad_alloc():
     os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\n")
     os.abort()

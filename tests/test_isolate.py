@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from portable.isolate import Worker, run
+from portable.isolate import Worker, free_memory, run
 
 T = "tests.isolate_targets:"
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and limits as POSIX has them")
@@ -97,6 +97,16 @@ def test_memory_has_a_limit():
     done = run(T + "eat_memory", memory=512 << 20)
     assert done.status == "oom", done
     assert "MemoryError" in done.reason
+
+
+@pytest.mark.skipif(free_memory() is None, reason="needs /proc")
+def test_resident_memory_is_watched():
+    with Worker(resident=400 << 20) as worker:
+        assert worker.run(T + "add", 1, 1).value == 2
+        done = worker.run(T + "fill_memory", 1 << 30)
+        assert done.status == "oom", done
+        assert "GiB of memory, 0.391 are allowed" in done.reason
+        assert worker.run(T + "fill_memory", 1 << 20).value == 1 << 20, "the next task runs"
 
 
 def test_much_output_neither_blocks_nor_forges_a_reply(worker):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import portable
-from portable import engine, records, registry, trial
+from portable import engine, isolate, records, registry, trial
 from portable.errors import PortableError
 from tests.fakes import Fake, FakeBackend, right_matmul
 
@@ -18,10 +18,15 @@ FAULTS = {
     "abort": ("import os; os.abort()", "crash", "SIGABRT"),
     "leave": ("import os; os._exit(3)", "crash", "exit code 3"),
     "hang": ("import time; time.sleep(600)", "hang", "no answer within"),
-    "memory": ("raise MemoryError('none left')", "incorrect", "MemoryError"),
+    "eater": (
+        "import numpy\n        hoard = [numpy.ones(1 << 22) for _ in range(300)]; return a @ b",
+        "oom",
+        "are allowed",
+    ),
+    "memory": ("raise MemoryError('none left')", "oom", "MemoryError"),
     "wrong": ("return 1.01 * (a @ b)", "incorrect", "error bound"),
     "nan": ("return float('nan') * (a @ b)", "incorrect", "error bound"),
-    "raises": ("raise RuntimeError('driver lost')", "incorrect", "driver lost"),
+    "raises": ("raise RuntimeError('driver lost')", "exception", "driver lost"),
 }
 
 
@@ -87,6 +92,7 @@ def test_each_fault_costs_a_record_and_nothing_else(plugin, monkeypatch, fault):
     plugin(body)
     _make_it_the_favourite(monkeypatch)
     monkeypatch.setenv(trial.TIMEOUT_ENVIRONMENT, "15" if fault == "hang" else "120")
+    monkeypatch.setenv(trial.MEMORY_ENVIRONMENT, "1.5" if fault == "eater" else "")
     a, b = np.ones((5, 7), np.float32), np.ones((7, 3), np.float32)
     np.testing.assert_allclose(portable.matmul(a, b), a @ b)
     (record,) = [r for r in records.default_store().records(op="matmul") if r.backend == "guest"]
@@ -130,6 +136,42 @@ def test_an_import_error_of_a_plugin_is_its_reason(plugin):
     assert "nowhere_to_be_found" in refused["guest"][0]
     with pytest.raises(PortableError, match="nowhere_to_be_found"), portable.using(backend="guest"):
         portable.matmul(a, a)
+    _one_record_says("nowhere_to_be_found", a)
+    status = next(b for b in portable.backends() if b.name == "guest")  # what doctor shows
+    assert not status.available
+    assert "nowhere_to_be_found" in status.reason
+
+
+def test_an_import_error_of_an_implementation_is_its_reason(plugin, tmp_path):
+    plugin("return a @ b")
+    file = tmp_path / "guest_plugin" / "matmul.py"
+    file.write_text("import nowhere_to_be_found\n" + file.read_text())
+    a = np.ones((4, 4), np.float32)
+    np.testing.assert_allclose(portable.matmul(a, a), a @ a)
+    refused = {c.name: c.refused for c in portable.explain("matmul", a, a).refused}
+    assert "nowhere_to_be_found" in refused["guest"][0]
+    _one_record_says("nowhere_to_be_found", a)
+
+
+def _one_record_says(reason, a):
+    """... however often the op is called and in how many processes."""
+    engine.refresh()
+    portable.matmul(a, a)
+    portable.matmul(a[:2], a)
+    found = [r for r in records.default_store().records(op="matmul") if r.backend == "guest"]
+    assert [r.status for r in found] == ["exception"]
+    assert reason in found[0].reason
+
+
+def test_settings_of_trials_are_numbers(monkeypatch):
+    monkeypatch.setenv(trial.MEMORY_ENVIRONMENT, "much")
+    with pytest.raises(PortableError, match=r"PORTABLE_TRIAL_GIB is 'much' \(a number"):
+        trial._memory()
+    monkeypatch.setenv(trial.MEMORY_ENVIRONMENT, "2")
+    assert trial._memory() == 2 << 30
+    monkeypatch.setenv(trial.MEMORY_ENVIRONMENT, "")
+    free = isolate.free_memory()
+    assert free is None or 0 < trial._memory() <= free
 
 
 def test_who_is_trusted_starts_no_process(backend, monkeypatch):
