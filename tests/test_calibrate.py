@@ -188,8 +188,11 @@ def test_bench_measures_every_eligible_backend_and_writes(tmp_path):
     out = tmp_path / "records.jsonl"
     count = benching.write(str(out), done.values())
     lines = out.read_text().splitlines()
-    assert count == len(lines) == len(row.result.records)
-    assert json.loads(lines[0])["problem"]["op"] == "layer_norm"
+    kept = [json.loads(line) for line in lines]
+    run = [record for record in kept if record["status"] != "unsupported"]  # refusals say why
+    assert count == len(lines)
+    assert len(run) == len(row.result.records)
+    assert kept[0]["problem"]["op"] == "layer_norm"
     page = tmp_path / "report.html"
     benching.write_html(str(page), list(done.values()))
     assert "<html" in page.read_text()[:500]
