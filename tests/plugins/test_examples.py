@@ -88,6 +88,22 @@ def test_numba_is_chosen_where_records_say_that_it_is_faster(examples):
 
 
 @needs_numba
+def test_numba_is_the_best_of_all_that_are_installed(examples):
+    """Short running sums: one call of compiled code; see the README of the plugin for more."""
+    import portable
+    from portable import cases, engine, records, registry
+    from portable.contest import contest
+
+    problem = cases.problem_of_shapes(registry.op("cumsum"), [(64, 1024)], "float64", {"axis": 1})
+    result = contest(problem, budget=1.5, configs=2)
+    assert len({r.backend for r in result.records if r.ok}) > 1
+    assert result.best().backend == "numba"
+    records.default_store().add(result.records)
+    engine.refresh()
+    assert portable.explain("cumsum", np.ones((64, 1024)), axis=1).candidates[0].name == "numba"
+
+
+@needs_numba
 @pytest.mark.parametrize("op", ["cumsum", "softmax"])
 def test_numba_conforms(examples, op):
     from portable.conformance import conform
