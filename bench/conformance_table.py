@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from bench.conformance import BACKENDS, owed, prepare
 from portable import dtypes
 
 ROOT = Path(__file__).parent.parent
@@ -21,17 +22,21 @@ HOW = {
     "time, so that concurrent calls and streams are not shown",
     "iree[vulkan]": "Mesa's lavapipe",
 }
+LEVELS = ("core", "full", "hostile")
 MOST_REASONS = 12
 
 
 def write(pieces: list[Piece]) -> None:
     """Write the page. A piece that is missing is said to be."""
+    for name in dict.fromkeys(p["backend"] for p in pieces):
+        prepare(name)
     PAGE.write_text("\n".join(lines(pieces)) + "\n", encoding="utf-8")
 
 
 def lines(pieces: list[Piece]) -> list[str]:
     """The whole page."""
     dates = sorted({p["date"] for p in pieces})
+    pieces = sorted(pieces, key=lambda p: BACKENDS.index(p["backend"]))
     names = list(dict.fromkeys(p["candidate"] for p in pieces if p["op"] != "-"))
     text = [
         "# Conformance of all backends", "",
@@ -41,7 +46,7 @@ def lines(pieces: list[Piece]) -> list[str]:
         "values in one dtype; probes count as cases. `refused` are cases that a backend says it "
         "does not take, and probes that do not apply (streams on a CPU).", "",
     ]  # fmt: skip
-    text += [*_totals(pieces, names), ""]
+    text += [*_totals(pieces, names), "", *_owed(pieces, names)]
     for name in names:
         mine = [p for p in pieces if p["candidate"] == name and p["op"] != "-"]
         text += [f"## {name}", "", _versions(mine), "", *_by_op(mine), "", *_reasons(mine), ""]
@@ -62,14 +67,31 @@ def _totals(pieces: list[Piece], names: list[str]) -> list[str]:
     rows = []
     for name in names:
         mine = [p for p in pieces if p["candidate"] == name]
-        levels = mine[0]["levels"]
-        by_level = ["/".join(str(sum(p["levels"][level][s] for p in mine)) for s in STATUSES)
-                    for level in levels]  # fmt: skip
+        by_level = [_at_level(mine, level) for level in LEVELS]
         ops = sum(1 for o in _ops(mine) if any(p["totals"]["passed"] for p in mine if p["op"] == o))
         rows.append([name, str(ops), *(str(_sum(mine, s)) for s in STATUSES), *by_level,
                      HOW.get(name, "runs on the CPU")])  # fmt: skip
     heads = ["backend", "ops", *STATUSES, "core", "full", "hostile", "how"]
     return markdown_table(heads, rows)
+
+
+def _owed(pieces: list[Piece], names: list[str]) -> list[str]:
+    """What has not run, or not with the sources as they are."""
+    text = []
+    for name in names:
+        mine = [p for p in pieces if p["candidate"] == name]
+        missing, old = owed(mine[0]["backend"], mine)
+        if missing:
+            text.append(f"- {name}: {missing} pieces (an op in a dtype) have not run.")
+        if old:
+            text.append(f"- {name}: sources of {old} pieces changed after they ran.")
+    return ["Owed:", "", *text, ""] if text else []
+
+
+def _at_level(pieces: list[Piece], level: str) -> str:
+    """ "passed/failed/refused" of the pieces that ran at this level, "-" for none."""
+    ran = [p["levels"][level] for p in pieces if level in p["levels"]]
+    return "/".join(str(sum(counts[s] for counts in ran)) for s in STATUSES) if ran else "-"
 
 
 def _ops(pieces: Iterable[Piece]) -> list[str]:
