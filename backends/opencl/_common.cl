@@ -125,19 +125,44 @@ inline AV ldv(const __global S* p) {
 #endif
 }
 
-inline void stv(AV x, __global S* p) {
 #if defined(DT_BF16)
+inline HV narrow_v(AV x) {
   UV u = CAT(as_, UV)(x);
   UV r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
   UV nan = (u >> 16) | 0x40u;
   r = (x != x) ? nan : r;
-  STORE_HV(CONVERT(HV, r), p);
+  return CONVERT(HV, r);
+}
+#endif
+
+inline void stv(AV x, __global S* p) {
+#if defined(DT_BF16)
+  STORE_HV(narrow_v(x), p);
 #elif defined(DT_F16)
   CAT(vstore_half, CAT(VW, _rte))(x, 0, (__global half*)p);
 #else
   STORE_AV(x, p);
 #endif
 }
+
+// Results beyond every cache (-DSTREAM): stored past the caches, so that no line is read only to be
+// overwritten. That needs whole lines: an address that is a multiple of 64, asked by ALIGNED.
+#if defined(STREAM) && defined(__has_builtin) && !defined(DT_F16)
+#if __has_builtin(__builtin_nontemporal_store)
+#define ALIGNED(p) (((size_t)(p) & 63) == 0)
+#if defined(DT_BF16)
+inline void put_past(AV x, __global S* p) {
+  __builtin_nontemporal_store(narrow_v(x), (__global HV*)p);
+}
+#else
+inline void put_past(AV x, __global S* p) { __builtin_nontemporal_store(x, (__global AV*)p); }
+#endif
+#endif
+#endif
+#ifndef ALIGNED
+#define ALIGNED(p) 0
+#define put_past stv
+#endif
 
 // The first `n` < VW elements; the other lanes get `pad`.
 inline AV ldv_part(const __global S* p, int n, A pad) {
@@ -182,6 +207,27 @@ inline A max_v(AV x) {
   CAT(A_, 4) x4 = x;
 #endif
   return max_nan(max_nan(x4.x, x4.y), max_nan(x4.z, x4.w));
+}
+
+// The largest of n contiguous elements, two operations a vector. `doubt` becomes NaN when there is
+// a NaN or an infinity among them: then a NaN may have been passed over.
+inline A max_run(const __global S* p, long n, A* doubt) {
+  AV m0 = (AV)(-INFINITY), m1 = m0, m2 = m0, m3 = m0;
+  AV d0 = (AV)(0), d1 = d0, d2 = d0, d3 = d0;
+  long i = 0;
+  for (; i + 4 * VW <= n; i += 4 * VW) {
+    AV x0 = ldv(p + i), x1 = ldv(p + i + VW), x2 = ldv(p + i + 2 * VW), x3 = ldv(p + i + 3 * VW);
+    m0 = larger_v(x0, m0); d0 = fma(x0, (AV)(0), d0);
+    m1 = larger_v(x1, m1); d1 = fma(x1, (AV)(0), d1);
+    m2 = larger_v(x2, m2); d2 = fma(x2, (AV)(0), d2);
+    m3 = larger_v(x3, m3); d3 = fma(x3, (AV)(0), d3);
+  }
+  for (; i < n; i += VW) {
+    AV x = i + VW <= n ? ldv(p + i) : ldv_part(p + i, (int)(n - i), LD(p + i));
+    m0 = larger_v(x, m0); d0 = fma(x, (AV)(0), d0);
+  }
+  *doubt = sum_v((d0 + d1) + (d2 + d3));
+  return max_v(larger_v(larger_v(m0, m1), larger_v(m2, m3)));
 }
 
 // ---- exp, to about 1 ulp, the same bits on every driver (float); the driver's own for double.
@@ -248,6 +294,27 @@ inline AV exp_negative_v(AV x) { EXP_NEGATIVE(AV, AS_IV, AS_AV, ZEROED_V) }
 #define REDUCE(OP, x)
 #endif
 #define ADD_(a, b) ((a) + (b))
+
+// Tasks of this group: a run of neighbours on CPUs, whose prefetchers follow it; every n-th of them
+// elsewhere.
+#if LOCAL > 1
+#define FOR_TASKS(t, count) for (long t = get_group_id(0); t < (count); t += get_num_groups(0))
+#else
+#define FOR_TASKS(t, count)                                             \
+  for (long t = (count) * (long)get_group_id(0) / (long)get_num_groups(0), \
+            t##_to = (count) * (long)(get_group_id(0) + 1) / (long)get_num_groups(0); \
+       t < t##_to; t++)
+#endif
+
+// Ask for the cache line of an address that is read soon.
+#if defined(PREFETCH) && defined(__has_builtin)
+#if __has_builtin(__builtin_prefetch)
+#define ASK(p) __builtin_prefetch((const void*)(size_t)(p))
+#endif
+#endif
+#ifndef ASK
+#define ASK(p)
+#endif
 
 // A group of one item holds nothing to vectorise across. Intel's compiler tries all the same, for
 // seconds a program, unless it is told; others do not know the attribute and leave it out.

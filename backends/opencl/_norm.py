@@ -43,5 +43,11 @@ def compile_norm(problem: Problem, device: Device, config: Config, *options: str
             flags.append(f"-D{name.upper()}")
     eps = np.float64(problem.param("eps"))
     count = x.size // n
-    b.step("norm_rows", "norm.cl", count, [*arguments, b.out(), count, n, eps], flags)
+    b.step(
+        "norm_rows",
+        "norm.cl",
+        count,
+        [*arguments, b.out(), count, n, eps],
+        [*flags, *b.streaming()],
+    )
     return b.build()

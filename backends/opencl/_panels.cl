@@ -1,7 +1,7 @@
 // Moving blocks of matrices into the scratch of a work-group, in the type sums are kept in.
 
 inline AV lda(const __global A* p) { return VLOAD(0, p); }
-inline void sta(AV x, __global A* p) { VSTORE(x, 0, p); }
+inline void sta(AV x, __global A* p) { STORE_AV(x, p); }
 
 // One butterfly stage of a transpose: rows d apart exchange blocks of d lanes.
 #define SWAP8_LO(a, b) (AV)(a.s01234567, b.s01234567)
@@ -97,13 +97,7 @@ __attribute__((noinline)) void pack(const __global S* src, long rs, long cs, int
 
 // Ask for share `part` of `parts` of a block that is packed next: its rows lie far apart, which no
 // prefetcher of the hardware foresees.
-#if defined(PREFETCH) && defined(__has_builtin)
-#if __has_builtin(__builtin_prefetch)
-#define ASK(p) __builtin_prefetch((const void*)(size_t)(p))
-#endif
-#endif
 inline void ask_for(const __global S* src, long rs, long cs, int rows, int cols, int part, int parts) {
-#ifdef ASK
   const int line = 64 / sizeof(S);
   if (cs == 1) {
     for (int i = rows * part / parts; i < rows * (part + 1) / parts; i++)
@@ -112,7 +106,6 @@ inline void ask_for(const __global S* src, long rs, long cs, int rows, int cols,
     for (int j = cols * part / parts; j < cols * (part + 1) / parts; j++)
       for (int i = 0; i < rows; i += line) ASK(src + i + j * cs);
   }
-#endif
 }
 
 // Zeros in the vectors of each row from the first that starts beyond `used` up to `all`.

@@ -127,6 +127,10 @@ class Rows:
     stride: int
 
 
+STREAM_FROM = 48 << 20
+"""Bytes of operands and results from which the next op cannot find them in a cache."""
+
+
 class Builder:
     """Collects the launches of one problem.
 
@@ -188,6 +192,15 @@ class Builder:
         if stride is not None:
             return Rows(self.operand(name), stride)
         return Rows(self.dense(name, shape), math.prod(spec.shape[spec.ndim - row_axes :]))
+
+    def streaming(self) -> list[str]:
+        """Options for results that no cache will hold: stores past the caches, and prefetching."""
+        if not is_cpu(self.device) or self.device.runtime == "oclgrind":
+            return []
+        tensors = (*self.problem.tensors, *self.problem.results)
+        if sum(t.nbytes for t in tensors) < STREAM_FROM:
+            return []
+        return ["-DSTREAM", "-DPREFETCH"]
 
     # ---- launches
     def step(

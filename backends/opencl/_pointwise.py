@@ -35,5 +35,6 @@ def compile_pointwise(
     count = first.size // n
     tasks = count * -(-n // _BLOCK)
     files = ("_activations.cl", "pointwise.cl")
-    b.step("pointwise", files, tasks, [*arguments, b.out(), count, n, _BLOCK], [option], per_unit=8)
+    arguments += [b.out(), count, n, _BLOCK]
+    b.step("pointwise", files, tasks, arguments, [option, *b.streaming()], per_unit=8)
     return b.build()

@@ -42,6 +42,11 @@ def parts_of(device: Device, results: int, n: int) -> int:
     return max(1, min(n // (_LONG // 4), -(-2 * wanted // results)))
 
 
+def _wide(device: Device, inner: int, vector: int) -> int:
+    """Vectors of a row whose sums are kept: 16 KiB of them stay in the L1 cache of a CPU."""
+    return min(256, 1 << max(0, (inner // vector).bit_length() - 1)) if is_cpu(device) else 1
+
+
 def canonical(b: Builder, axes: tuple[int, ...]) -> tuple[Array, int, int, int, int]:
     """x as (outer, n, inner) with n to be reduced: array, those extents, and the row stride.
 
@@ -89,7 +94,12 @@ def compile_reduction(
         return constant(problem, [empty])
     b = Builder(problem, device, vector=int(config.get("vector", 0)) or None)
     array, outer, n, inner, stride = canonical(b, axes)
-    parts = parts_of(device, outer * (inner // (32 * b.vector) + 1), n)
+    if is_cpu(device) and inner > 1:  # runs of whole rows, which prefetchers follow
+        blocks = -(-inner // (_wide(device, inner, b.vector) * b.vector))
+        wanted = -(-4 * device.info.units // (outer * blocks))
+        parts = max(1, min(n // 64, wanted))
+    else:
+        parts = parts_of(device, outer * (inner // (32 * b.vector) + 1), n)
     option = [f"-DOP={int(maximum)}"]
     factor = np.float64(1 / n if mean else 1)
     target, to, first = b.out(), [], factor
@@ -101,7 +111,7 @@ def compile_reduction(
         arguments: list[Any] = [array, target, outer, n, stride, parts, first]
         b.step("reduce_rows", "reduce.cl", outer * parts, arguments, [*option, *to])
     else:
-        wide = 32 if is_cpu(device) else 1
+        wide = _wide(device, inner, b.vector)
         option.append(f"-DWIDE={wide}")
         blocks = -(-inner // (wide * b.vector))
         tasks = -(-outer * parts * blocks // b.local)

@@ -7,7 +7,7 @@ from typing import Any
 
 from portable.backend import Config, Kernel
 from portable.backends.opencl._launch import constant
-from portable.backends.opencl._plan import Builder, is_cpu, too_many_axes, why_not_float
+from portable.backends.opencl._plan import Builder, groups, is_cpu, too_many_axes, why_not_float
 from portable.device import Device
 from portable.op import Problem
 
@@ -29,19 +29,17 @@ def compile_softmax(problem: Problem, device: Device, config: Config, *, log: bo
     b = Builder(problem, device, vector=int(config.get("vector", 0)) or None)
     options = ["-DLOG"] if log else []
     if inner == 1:
-        if x.dtype in ("float32", "float64") and not log:
-            options.append("-DKEEP")  # exponentials wait in the result; halves would be rounded
         rows = b.rows("x", x.ndim - axis)
-        b.step(
-            "softmax_rows",
-            "softmax.cl",
-            outer,
-            [rows.array, b.out(), outer, n, rows.stride],
-            options,
-        )
+        arguments: list[Any] = [rows.array, b.out(), outer, n, rows.stride]
+        if is_cpu(device) and not log:
+            options.append("-DKEEP")
+            span = -(-n // 64) * 64
+            size = 8 if b.dtype == "float64" else 4
+            arguments += [b.scratch(groups(device, outer) * span * size), span]
+        b.step("softmax_rows", "softmax.cl", outer, arguments, [*options, *b.streaming()])
     else:
         tasks = -(-outer * -(-inner // b.vector) // b.local)
-        arguments: list[Any] = [b.dense("x"), b.out(), outer, n, inner]
+        arguments = [b.dense("x"), b.out(), outer, n, inner]
         b.step("softmax_columns", "softmax.cl", tasks, arguments, options)
     return b.build()
 

@@ -5,29 +5,32 @@ inline bool better(A v, long i, A w, long j) {
   return w == w && (v > w || (v == w && i < j));
 }
 
+// A long row is passed over once, in runs that stay in the L1 cache; only the run that holds the
+// largest element so far (or the first NaN) is looked through for its place.
+#define RUN 4096
 KERNEL void argmax_rows(const __global S* x, long x0, __global A* best, long best0,
                         __global long* at, long at0, long rows, long n, long xs, long parts) {
   long piece = ((n + parts - 1) / parts + VW - 1) / VW * VW;
-  for (long t = get_global_id(0); t < rows * parts; t += get_global_size(0)) {
+  long items = get_global_size(0), id = get_global_id(0), tasks = rows * parts;
+  for (long t = LOCAL == 1 ? tasks * id / items : id; t < (LOCAL == 1 ? tasks * (id + 1) / items : tasks);
+       t += LOCAL == 1 ? 1 : items) {
     long from = min(n, t % parts * piece), to = min(n, from + piece);
     const __global S* p = x + x0 + t / parts * xs;
     A v = -INFINITY;
-    long index = from;
-    if (from < to) v = LD(p + from);
-    // Whole vectors are only looked at closely when one of their elements is larger, or a NaN.
-    long i = from;
-    for (; i + VW <= to && v == v; i += VW) {
-      AV c = ldv(p + i);
-      if (any((c > (AV)(v)) | (c != c))) {
-        A lane[VW];
-        VSTORE(c, 0, lane);
-        for (int e = 0; e < VW; e++)
-          if (better(lane[e], i + e, v, index)) { v = lane[e]; index = i + e; }
-      }
+    long index = from; // of the run that holds v
+    for (long i = from; i < to && v == v; i += RUN) {
+      long count = min((long)RUN, to - i);
+      A doubt, most = max_run(p + i, count, &doubt);
+      if (doubt != doubt)
+        for (long j = 0; j < count; j++) {
+          A c = LD(p + i + j);
+          if (c != c) most = c;
+        }
+      if (most != most || most > v) { v = most; index = i; }
     }
-    for (; i < to && v == v; i++) {
-      A c = LD(p + i);
-      if (better(c, i, v, index)) { v = c; index = i; }
+    for (; index < to; index++) {
+      A c = LD(p + index);
+      if (v != v ? c != c : c == v) break;
     }
     if (from >= to) index = n; // an empty piece never wins
     best[best0 + t] = v;

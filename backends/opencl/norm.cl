@@ -1,4 +1,21 @@
 // layer_norm (-DLAYER), rms_norm, add_rms_norm (-DADD) over contiguous rows of n.
+#ifdef LAYER
+#define CENTRED(v) (((v) - mean) - drift)
+#else
+#define CENTRED(v) (v)
+#endif
+#ifdef WEIGHT
+#define WEIGHTED(v) (v) * ldv(weight + weight0 + i)
+#else
+#define WEIGHTED(v) (v)
+#endif
+#ifdef BIAS
+#define SHIFTED(v) (v) + ldv(bias + bias0 + i)
+#else
+#define SHIFTED(v) (v)
+#endif
+#define NORMED SHIFTED(WEIGHTED(CENTRED(ldv(p + i)) * scale))
+
 KERNEL void norm_rows(const __global S* x, long x0, long xs,
 #ifdef ADD
                       const __global S* res, long res0, long ress, __global S* sum, long sum0,
@@ -14,13 +31,15 @@ KERNEL void norm_rows(const __global S* x, long x0, long xs,
   int lane = get_local_id(0);
   long whole = n - n % VW;
   int rest = (int)(n - whole);
-  for (long r = get_group_id(0); r < rows; r += get_num_groups(0)) {
+  FOR_TASKS(r, rows) {
     __global S* o = y + y0 + r * n;
 #ifdef ADD
+#define NEXT pa + xs
     const __global S* pa = x + x0 + r * xs;
     const __global S* pb = res + res0 + r * ress;
     __global S* p = sum + sum0 + r * n;
 #else
+#define NEXT p + xs
     const __global S* p = x + x0 + r * xs;
 #endif
     AV q0 = (AV)(0), q1 = (AV)(0);
@@ -70,19 +89,13 @@ KERNEL void norm_rows(const __global S* x, long x0, long xs,
     REDUCE(ADD_, square)
     A scale = (A)1 / sqrt(square / (A)n + (A)eps);
 #endif
-    for (long i = lane * VW; i < whole; i += LOCAL * VW) {
-      AV v = ldv(p + i);
-#ifdef LAYER
-      v = (v - mean) - drift;
-#endif
-      v *= scale;
-#ifdef WEIGHT
-      v *= ldv(weight + weight0 + i);
-#endif
-#ifdef BIAS
-      v += ldv(bias + bias0 + i);
-#endif
-      stv(v, o + i);
+    if (ALIGNED(o) && rest == 0) {
+      for (long i = lane * VW; i < whole; i += LOCAL * VW) {
+        ASK(NEXT + i);
+        put_past(NORMED, o + i);
+      }
+    } else {
+      for (long i = lane * VW; i < whole; i += LOCAL * VW) stv(NORMED, o + i);
     }
     if (rest && lane == 0) {
       AV v = ldv_part(p + whole, rest, 0);

@@ -42,9 +42,16 @@ KERNEL void reduce_rows(const __global X* x, long x0, __global Y* y, long y0, lo
                         long xs, long parts, double factor) {
   REDUCTION_MEMORY
   long piece = ((n + parts - 1) / parts + VW - 1) / VW * VW;
-  for (long t = get_group_id(0); t < rows * parts; t += get_num_groups(0)) {
+  FOR_TASKS(t, rows * parts) {
     long from = min(n, t % parts * piece), to = min(n, from + piece);
     const __global X* p = x + x0 + t / parts * xs;
+#if OP == 1 && LOCAL == 1 && !defined(FROM_A)
+    A doubt, most = max_run(p + from, to - from, &doubt);
+    if (doubt == doubt) {
+      STY(most * (A)factor, y + y0 + t);
+      continue;
+    }
+#endif
     AV v0 = (AV)(START), v1 = v0, v2 = v0, v3 = v0;
     long i = from + get_local_id(0) * 4 * VW;
     for (; i + 4 * VW <= to; i += LOCAL * 4 * VW) {
@@ -62,10 +69,12 @@ KERNEL void reduce_rows(const __global X* x, long x0, __global Y* y, long y0, lo
   }
 }
 
-// (outer, n, inner) -> (outer, parts, inner): WIDE vectors of neighbours of the inner axis at a time.
+// (outer, n, inner) -> (outer, parts, inner): WIDE vectors of neighbours of the inner axis, and DEEP
+// rows of them, at a time.
 #ifndef WIDE
 #define WIDE 32
 #endif
+#define DEEP 8
 KERNEL void reduce_columns(const __global X* x, long x0, __global Y* y, long y0, long outer, long n,
                            long inner, long parts, double factor) {
   long blocks = (inner + WIDE * VW - 1) / (WIDE * VW), piece = (n + parts - 1) / parts;
@@ -78,14 +87,24 @@ KERNEL void reduce_columns(const __global X* x, long x0, __global Y* y, long y0,
     int vectors = width / VW, rest = width % VW;
     AV v[WIDE + 1];
     for (int j = 0; j < WIDE + 1; j++) v[j] = (AV)(START);
-    for (long i = from; i < to; i++) {
+    long i = from;
+    for (; i + DEEP <= to; i += DEEP) {
       const __global X* row = p + i * inner;
-      if (vectors == WIDE) {
-        for (int j = 0; j < WIDE; j++) v[j] = JOIN_V(v[j], LDXV(row + j * VW));
-      } else {
-        for (int j = 0; j < vectors; j++) v[j] = JOIN_V(v[j], LDXV(row + j * VW));
-        if (rest) v[vectors] = JOIN_V(v[vectors], ldx_part(row + vectors * VW, rest, START));
+      for (int j = 0; j < vectors; j++) {
+        AV u[DEEP];
+        UNROLL for (int r = 0; r < DEEP; r++) u[r] = LDXV(row + r * inner + j * VW);
+        UNROLL for (int d = DEEP / 2; d > 0; d /= 2)
+          UNROLL for (int r = 0; r < d; r++) u[r] = JOIN_V(u[r], u[r + d]);
+        v[j] = JOIN_V(v[j], u[0]);
       }
+      if (rest)
+        for (int r = 0; r < DEEP; r++)
+          v[vectors] = JOIN_V(v[vectors], ldx_part(row + r * inner + vectors * VW, rest, START));
+    }
+    for (; i < to; i++) {
+      const __global X* row = p + i * inner;
+      for (int j = 0; j < vectors; j++) v[j] = JOIN_V(v[j], LDXV(row + j * VW));
+      if (rest) v[vectors] = JOIN_V(v[vectors], ldx_part(row + vectors * VW, rest, START));
     }
     for (int j = 0; j < vectors; j++) STYV(v[j] * (A)factor, q + j * VW);
     if (rest) {

@@ -14,6 +14,29 @@ typedef S T;
 #define LDTV(p) ldv(p)
 #endif
 
+// Whole vectors of a row of pairs. STORE is put_past or stv, in a loop each: compilers join two
+// stores to one place, and lose how they were meant.
+#ifdef INTERLEAVED
+#define ROTATE(STORE)                                              \
+  for (; i + VW <= half_; i += VW) {                               \
+    AV v0 = ldv(p + 2 * i), v1 = ldv(p + 2 * i + VW);              \
+    AV a = (AV)(v0.even, v1.even), b = (AV)(v0.odd, v1.odd);       \
+    AV cv = LDTV(c + i), sv = LDTV(s + i);                         \
+    AV e = a * cv - b * sv, f = b * cv + a * sv;                   \
+    v0.even = e.lo; v0.odd = f.lo;                                 \
+    v1.even = e.hi; v1.odd = f.hi;                                 \
+    STORE(v0, o + 2 * i);                                          \
+    STORE(v1, o + 2 * i + VW);                                     \
+  }
+#else
+#define ROTATE(STORE)                                                                \
+  for (; i + VW <= half_; i += VW) {                                                 \
+    AV a = ldv(p + i), b = ldv(p + half_ + i), cv = LDTV(c + i), sv = LDTV(s + i);   \
+    STORE(a * cv - b * sv, o + i);                                                   \
+    STORE(b * cv + a * sv, o + half_ + i);                                           \
+  }
+#endif
+
 KERNEL void rope(const __global S* x, long x0, const __global T* cos_, long cos0,
                  const __global T* sin_, long sin0, __global S* y, long y0, long n0, long n1,
                  long n2, long n3, long x_0, long x_1, long x_2, long x_3, long c_0, long c_1,
@@ -29,6 +52,7 @@ KERNEL void rope(const __global S* x, long x0, const __global T* cos_, long cos0
     const __global T* c = cos_ + cos0 + q0 * c_0 + q1 * c_1 + q2 * c_2 + q3 * c_3;
     const __global T* s = sin_ + sin0 + q0 * s_0 + q1 * s_1 + q2 * s_2 + q3 * s_3;
     __global S* o = y + y0 + r * d;
+    int past = ALIGNED(o) && half_ % (64 / (long)sizeof(S)) == 0;
     if (++q3 == n3) {
       q3 = 0;
       if (++q2 == n2) {
@@ -41,27 +65,14 @@ KERNEL void rope(const __global S* x, long x0, const __global T* cos_, long cos0
     }
     long i = 0;
 #ifdef INTERLEAVED
-    for (; i + VW <= half_; i += VW) {
-      AV v0 = ldv(p + 2 * i), v1 = ldv(p + 2 * i + VW);
-      AV a = (AV)(v0.even, v1.even), b = (AV)(v0.odd, v1.odd);
-      AV cv = LDTV(c + i), sv = LDTV(s + i);
-      AV e = a * cv - b * sv, f = b * cv + a * sv;
-      v0.even = e.lo; v0.odd = f.lo;
-      v1.even = e.hi; v1.odd = f.hi;
-      stv(v0, o + 2 * i);
-      stv(v1, o + 2 * i + VW);
-    }
+    if (past) ROTATE(put_past) else ROTATE(stv)
     for (; i < half_; i++) {
       A a = LD(p + 2 * i), b = LD(p + 2 * i + 1), cv = LDT(c + i), sv = LDT(s + i);
       ST(a * cv - b * sv, o + 2 * i);
       ST(b * cv + a * sv, o + 2 * i + 1);
     }
 #else
-    for (; i + VW <= half_; i += VW) {
-      AV a = ldv(p + i), b = ldv(p + half_ + i), cv = LDTV(c + i), sv = LDTV(s + i);
-      stv(a * cv - b * sv, o + i);
-      stv(b * cv + a * sv, o + half_ + i);
-    }
+    if (past) ROTATE(put_past) else ROTATE(stv)
     for (; i < half_; i++) {
       A a = LD(p + i), b = LD(p + half_ + i), cv = LDT(c + i), sv = LDT(s + i);
       ST(a * cv - b * sv, o + i);

@@ -31,6 +31,7 @@ def compile(problem: Problem, device: Device, config: Config) -> Kernel:
     options = ["-DINTERLEAVED"] if problem.param("interleaved") else []
     if problem["cos"].dtype != x.dtype:
         options.append("-DTABLE_F32")
+    options += b.streaming()
     tasks = -(-x.size // x.shape[-1] // b.local)
     b.step("rope", "rope.cl", tasks, [*arrays, b.out(), *flat, x.shape[-1]], options)
     return b.build()

@@ -1,14 +1,21 @@
 // softmax and log_softmax (-DLOG) over contiguous rows, or over an axis with `inner` elements
 // between neighbours.
 // Rows of n: the maximum, the sum of exponentials, the result. Every pass but the first finds the
-// row in a cache.
+// row in a cache; exponentials wait in a piece of `span` elements of the group's own (-DKEEP).
 KERNEL void softmax_rows(const __global S* x, long x0, __global S* y, long y0, long rows, long n,
-                         long xs) {
+                         long xs
+#ifdef KEEP
+                         , __global A* keep, long keep0, long span
+#endif
+                         ) {
   REDUCTION_MEMORY
   int lane = get_local_id(0);
   long whole = n - n % VW;
   int rest = (int)(n - whole);
-  for (long r = get_group_id(0); r < rows; r += get_num_groups(0)) {
+#ifdef KEEP
+  __global A* e_ = keep + keep0 + get_group_id(0) * span;
+#endif
+  FOR_TASKS(r, rows) {
     const __global S* p = x + x0 + r * xs;
     __global S* o = y + y0 + r * n;
     AV m0 = (AV)(-INFINITY), m1 = m0, m2 = m0, m3 = m0;
@@ -27,7 +34,7 @@ KERNEL void softmax_rows(const __global S* x, long x0, __global S* y, long y0, l
     for (long i = lane * VW; i < whole; i += LOCAL * VW) {
       AV e = exp_negative_v(ldv(p + i) - m);
 #ifdef KEEP
-      stv(e, o + i);
+      STORE_AV(e, e_ + i);
 #endif
       sv += e;
     }
@@ -36,18 +43,31 @@ KERNEL void softmax_rows(const __global S* x, long x0, __global S* y, long y0, l
     REDUCE(ADD_, s)
 #ifdef LOG
     A shift = log(s);
-    for (long i = lane * VW; i < whole; i += LOCAL * VW) stv((ldv(p + i) - m) - shift, o + i);
+    if (ALIGNED(o) && rest == 0) {
+      for (long i = lane * VW; i < whole; i += LOCAL * VW) {
+        ASK(p + xs + i);
+        put_past((ldv(p + i) - m) - shift, o + i);
+      }
+    } else {
+      for (long i = lane * VW; i < whole; i += LOCAL * VW) stv((ldv(p + i) - m) - shift, o + i);
+    }
     if (rest && lane == 0)
       stv_part((ldv_part(p + whole, rest, 0) - m) - shift, o + whole, rest);
 #else
     A scale = (A)(1) / s;
-    for (long i = lane * VW; i < whole; i += LOCAL * VW) {
 #ifdef KEEP
-      stv(ldv(o + i) * scale, o + i);
+    if (ALIGNED(o) && rest == 0) {
+      for (long i = 0; i < whole; i += VW) {
+        ASK(p + xs + i);
+        put_past(VLOAD(0, e_ + i) * scale, o + i);
+      }
+    } else {
+      for (long i = 0; i < whole; i += VW) stv(VLOAD(0, e_ + i) * scale, o + i);
+    }
 #else
+    for (long i = lane * VW; i < whole; i += LOCAL * VW)
       stv(exp_negative_v(ldv(p + i) - m) * scale, o + i);
 #endif
-    }
     if (rest && lane == 0)
       stv_part(exp_negative_v(ldv_part(p + whole, rest, 0) - m) * scale, o + whole, rest);
 #endif
