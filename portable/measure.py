@@ -61,10 +61,10 @@ CLEAN = 3
 PREPARED = 100e-3
 """Calls shorter than this [s] are made untimed before each sample, until one takes no more than
 IN_STRIDE times the shortest so far, or for STRIDE_SECONDS."""
-IN_STRIDE, STRIDE_SECONDS = 1.3, 30e-3
-WARM_SECONDS = 20e-3
-"""Length of the warm-up at least [s]: a pool that slept takes some milliseconds to spread over the
-cores again."""
+IN_STRIDE, STRIDE_SECONDS = 1.3, 40e-3
+WARM_SECONDS = 50e-3
+"""Length of the warm-up at least [s]: other threads spin for 20 ms, and a pool that slept takes some
+milliseconds to spread over the cores again."""
 MOST_ROUNDS = 3
 """Times max_samples: rounds at the most, when many samples are disturbed."""
 MAX_SAMPLES = 101
