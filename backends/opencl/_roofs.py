@@ -6,13 +6,14 @@ All compute units work at once. A full set takes a few seconds.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from portable.backends.opencl import _build, _memory, _runtime
+from portable.backends.opencl import _build, _memory, _runtime, _threads
 from portable.backends.opencl._plan import is_cpu, local_size, vector_width, why_not_double
 from portable.device import Device
 from portable.errors import UnknownNameError
@@ -24,6 +25,7 @@ _SAMPLE = 4e-3
 """Seconds one sample of the FMA kernel takes at least."""
 _MOVED = 1 << 26
 """Bytes one sample of a stream moves at least: small arrays are passed over several times."""
+_UNTIMED = 2
 _SHARES = 8
 """Groups per core of a CPU for the FMA kernel: with one each, a thread that wakes late or loses
 its core holds up the whole launch."""
@@ -63,10 +65,15 @@ def compute_roof(device: Device, dtype: str, samples: int = 25) -> list[float]:
     out = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, size=max(64, grid * width * 8))
     kernel = cl.Kernel(program, "fma_chains")
     rounds, rates = 1 << 12, list[float]()
-    while len(rates) < samples:
+
+    def call() -> None:
         kernel.set_args(out, np.int32(rounds))
-        start = time.perf_counter()
         cl.enqueue_nd_range_kernel(queue, kernel, (grid,), (local,)).wait()
+
+    _settle(device, call)
+    while len(rates) < samples:
+        start = time.perf_counter()
+        call()
         elapsed = time.perf_counter() - start
         if elapsed < _SAMPLE and rounds < 1 << 28:
             rounds *= 2  # long enough that the launch does not count
@@ -83,12 +90,21 @@ def stream(device: Device, kind: str, nbytes: int, samples: int = 7) -> list[flo
     overwritten is not counted.
     """
     call, moved, passes = _stream(device, kind, nbytes, _MOVED)
+    _settle(device, call)
     rates = []
-    for _ in range(samples + 2):
+    for _ in range(samples):
         start = time.perf_counter()
         call()
         rates.append(moved * passes / (time.perf_counter() - start))
-    return rates[2:]
+    return rates
+
+
+def _settle(device: Device, call: Callable[[], None]) -> None:
+    """Calls that are not timed: the first builds the kernel and starts threads, which are watched
+    where the runtime may tie them to one core."""
+    for _ in range(_UNTIMED):
+        with _threads.watched() if _threads.wanted(device.runtime) else contextlib.nullcontext():
+            call()
 
 
 def stream_call(device: Device, kind: str, nbytes: int) -> Callable[[], None]:
