@@ -227,6 +227,7 @@ def markdown_text(report: Report) -> str:
         lines += [*_table(["candidate", "time", "over best", "problems"], rows), ""]
         fixes = [[time_text(f.gain), share(f.share), f.what] for f in ranking.fixes[:10]]
         lines += ["What to fix first:", "", *_table(["up to", "share", "what"], fixes), ""]
+    lines += _portability_lines(report) + _projected_lines(report)
     head = ["op", "problem", "device", "candidate", "time", "of SOL", "of roof", "gap", "status"]
     body = [
         [r.problem.op, r.label, r.place.label, r.candidate + (" (chosen)" if r.chosen else ""),
@@ -244,6 +245,35 @@ def markdown_text(report: Report) -> str:
         lines += ["## Against the baseline", ""]
         lines += _table(["", "op", "problem", "candidate", "what"], changed)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _portability_lines(report: Report) -> list[str]:
+    lines = []
+    for study in (s for s in report.studies if not s.aside):
+        lines += [f"## Performance portability, {study.weights}", ""]
+        lines += [f"- P{n}: {name}" for n, name in enumerate(study.platforms, 1)] + [""]
+        head = ["application", "PP (application)", "PP (architectural)", "coverage",
+                *(f"e P{n}" for n in range(1, len(study.platforms) + 1)), "why zero"]  # fmt: skip
+        rows = [
+            [r.application, _share(r.app.value), _share(r.arch.value), share(r.app.coverage),
+             *(_share(r.app.efficiencies.get(name)) for name in study.platforms),
+             "; ".join(study.reasons(r))]
+            for r in study.results if not r.scope
+        ]  # fmt: skip
+        lines += [*_table(head, rows), ""]
+    return lines
+
+
+def _projected_lines(report: Report) -> list[str]:
+    if not report.projected:
+        return []
+    rows = [
+        [device.spec.name, name, time_text(sol), time_text(time) if time is not None else "-"]
+        for device in report.projected
+        for name, (sol, time, _) in device.totals.items()
+    ]
+    head = ["device", "workload", "T_SOL", "projected"]
+    return ["## Projected, not measured", "", *_table(head, rows), ""]
 
 
 def _share(value: float | None) -> str:

@@ -119,9 +119,13 @@ def _refused(report: Report) -> list[str]:
         if row.status == "unsupported" and row.candidate not in ran:
             found.setdefault(row.candidate, []).append(row.reason)
     said = [
-        f"{name} ({Counter(r).most_common(1)[0][0][:120]})" for name, r in sorted(found.items())
+        f"{name} ({_cut(Counter(r).most_common(1)[0][0])})" for name, r in sorted(found.items())
     ]
     return [f"Not able to run here: {', '.join(said)}."] if said else []
+
+
+def _cut(text: str, most: int = 160) -> str:
+    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " …"
 
 
 def _single(total: Total) -> str:

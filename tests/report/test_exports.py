@@ -59,6 +59,17 @@ def test_markdown_escapes_its_tables():
     assert "| broken |" in text
 
 
+def test_markdown_tells_portability_and_keeps_projected_devices_apart(built):
+    text = markdown_text(built)
+    assert "## Performance portability, w" in text
+    assert "- P1: " in text
+    assert "| jax | 0.0% |" in text
+    assert "P2, P3: it reaches this device by host libraries only" in text
+    head, _, projected = text.partition("## Projected, not measured")
+    assert "| H200" in projected
+    assert "| H200" not in head
+
+
 def test_terminal_shows_what_matters(built):
     out = io.StringIO()
     report.show(built, Console(file=out, width=200, highlight=False))
