@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from portable import spinning
 from portable.errors import PortableError
 
 app = typer.Typer(
@@ -33,6 +34,7 @@ WorkloadOption = Annotated[
 
 def main() -> None:
     """Entry point; the errors of `portable` are shown without a traceback."""
+    spinning.shorten()
     for name, module in _GROUPS.items():
         app.add_typer(importlib.import_module(module).app, name=name)
     for module in _COMMANDS:

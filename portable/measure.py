@@ -61,9 +61,9 @@ CLEAN = 3
 PREPARED = 100e-3
 """Calls shorter than this [s] are made untimed before each sample, until one takes no more than
 IN_STRIDE times the shortest so far, or for STRIDE_SECONDS."""
-IN_STRIDE, STRIDE_SECONDS = 1.3, 40e-3
-WARM_SECONDS = 50e-3
-"""Length of the warm-up at least [s]: other threads spin for 20 ms, and a pool that slept takes some
+IN_STRIDE, STRIDE_SECONDS = 1.3, 70e-3
+WARM_SECONDS = 70e-3
+"""Length of the warm-up at least [s]: other threads spin for 60 ms, and a pool that slept takes some
 milliseconds to spread over the cores again."""
 MOST_ROUNDS = 3
 """Times max_samples: rounds at the most, when many samples are disturbed."""
@@ -129,7 +129,7 @@ class _Run:
 
     def prepare(self) -> None:
         """Untimed calls after another candidate has run, until this one is in its stride: they wake
-        the threads of its pool, outlast those of the other one that still spin (OpenBLAS: 20 ms),
+        the threads of its pool, outlast those of the other one that still spin (OpenBLAS: 60 ms),
         and warm the code (not the data)."""
         least = self.least
         if least > PREPARED:
