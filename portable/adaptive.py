@@ -3,13 +3,15 @@
 Between two checks a call runs on its plan as under "auto": nothing is counted, so nothing is paid.
 When a check is due, a thread of its own puts a `Watch` in the plan's place; the next call is then
 timed, alone or paired with a challenger on the same arrays, and the plan is put back. The caller
-always gets the incumbent's result. Challengers are compiled, gated and warmed by that thread.
+always gets the incumbent's result. Challengers are compiled, gated and warmed by that thread, which
+also stores what was learned: records of both sides of a comparison, a few at a time.
 
 `Beliefs` is the policy without clocks and threads; time comes in as numbers.
 """
 
 from __future__ import annotations
 
+import atexit
 import heapq
 import itertools
 import math
@@ -17,18 +19,30 @@ import os
 import statistics
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from portable import engine, registry, selector, stages
+from portable import arrays, engine, records, registry, selector, stages
+from portable.records import Record
 from portable.selector import Candidate
 from portable.settings import Settings
 from portable.stats import median
 
-SHARE = 0.01
-"""Share of the time since the first call that challengers may take, their builds included."""
+SHARE = 0.008
+"""Share of the time since the first call that challengers and checks may take, builds included;
+what is left of 1 % is for what cannot be seen from here (caches, the interpreter's lock)."""
+
+FEW = 6.0
+"""A deviation from n pairs is too small by chance now and then: widened by 1 + FEW / n."""
+
+BUILD_SECONDS = 0.1
+"""What a challenger's first build is expected to take; then, what the longest took."""
+
+SAVE_SECONDS = 5.0
+"""Least time between two writes of what was learned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +57,35 @@ class Rules:
         certainty: and that median must be this many of its standard errors away from a tie.
         drift: factor by which the incumbent's time must rise over its usual time to be suspect.
         credit: comparisons that a suspect incumbent may have on account.
-        interval: least seconds between two checks of a plan.
+        interval: least seconds between two checks of a plan,
+        patience: and least multiple of what a check costs besides the incumbent's call.
         slowest: challengers expected to take this many times the incumbent are never tried.
     """
 
     share: float = SHARE
     window: int = 15
-    needed: int = 6
+    needed: int = 8
     margin: float = 0.1
-    certainty: float = 4.5
+    certainty: float = 5.0
     drift: float = 1.4
     credit: int = 12
     interval: float = 0.01
+    patience: float = 500.0
     slowest: float = 8.0
+
+
+@dataclass(slots=True)
+class Lesson:
+    """Times [s] of an incumbent and a challenger in paired comparisons.
+
+    Attributes:
+        incumbent, challenger: their times.
+        fresh: comparisons since the lesson was last stored.
+    """
+
+    incumbent: deque[float]
+    challenger: deque[float]
+    fresh: int = 0
 
 
 class Beliefs:
@@ -76,6 +106,8 @@ class Beliefs:
         self.cost = {n: t for n, t in expected.items() if t <= limit or n == self.incumbent}
         self.started, self.spent = now, 0.0
         self.switches: list[tuple[float, str]] = []
+        self.lessons: dict[tuple[str, str], Lesson] = {}
+        """By (incumbent, challenger): their times in the comparisons remembered."""
         self._pairs: dict[str, deque[float]] = {}
         self._usual: deque[float] = deque(maxlen=31)
         self._recent: deque[float] = deque(maxlen=3)
@@ -89,14 +121,19 @@ class Beliefs:
             return False
         return min(self._recent) > self.rules.drift * median(tuple(self._usual))
 
-    def challenger(self, now: float) -> str | None:
-        """Who is to be compared with the incumbent now; None when nobody or not yet."""
+    def challenger(self, now: float, builds: Mapping[str, float] | None = None) -> str | None:
+        """Who is to be compared with the incumbent now; None when nobody or not yet.
+
+        Args:
+            now: [s].
+            builds: what the build of a challenger not yet built is expected to take [s].
+        """
         others = [name for name in self.cost if name != self.incumbent]
         if not others:
             return None
         name = min(others, key=lambda n: self._turns[n])
         allowed = self.rules.share * (now - self.started) - self.spent
-        if self.cost[name] <= allowed:
+        if self.cost[name] + (builds or {}).get(name, 0.0) <= allowed:
             return name
         if self.suspect and self._credit < self.rules.credit:
             self._credit += 1
@@ -104,7 +141,7 @@ class Beliefs:
         return None
 
     def charge(self, seconds: float) -> None:
-        """A challenger's build took this long."""
+        """A challenger's build, or a check but for the calls in it, took this long."""
         self.spent += seconds
 
     def alone(self, seconds: float) -> None:
@@ -123,6 +160,7 @@ class Beliefs:
         ratio = math.log(challenger / incumbent)
         seen = self._pairs.setdefault(name, deque(maxlen=self.rules.window))
         seen.append(ratio)
+        self._remember(name, incumbent, challenger)
         # Who is far behind is asked less often: once per factor that it is slower.
         self._turns[name] += max(1.0, min(math.exp(median(tuple(seen))), 64.0))
         if not self._better(seen):
@@ -135,6 +173,16 @@ class Beliefs:
         self._turns = dict.fromkeys(self.cost, 0.0)
         return True
 
+    def _remember(self, name: str, incumbent: float, challenger: float) -> None:
+        key = (self.incumbent, name)
+        if key not in self.lessons:
+            window = self.rules.window
+            self.lessons[key] = Lesson(deque(maxlen=window), deque(maxlen=window))
+        lesson = self.lessons[key]
+        lesson.incumbent.append(incumbent)
+        lesson.challenger.append(challenger)
+        lesson.fresh += 1
+
     def _better(self, ratios: Sequence[float]) -> bool:
         """Whether the challenger's lead is worth a switch and beyond the noise."""
         if len(ratios) < self.rules.needed:
@@ -144,6 +192,7 @@ class Beliefs:
         # must not count for more than its place in the order.
         deviation = 1.4826 * statistics.median(abs(r + lead) for r in ratios)
         error = max(1.2533 * deviation, 0.02) / math.sqrt(len(ratios))
+        error *= 1 + FEW / len(ratios)
         return lead > math.log1p(self.rules.margin) and lead > self.rules.certainty * error
 
     def drop(self, name: str) -> None:
@@ -168,20 +217,28 @@ class Watch:
         self._lock = threading.Lock()
         self._wanted: str | None = None
         self._turn = itertools.count()
+        self._overhead = self._inside = 0.0
+        """[s] that this check took besides calls; that calls took in it."""
 
     def __call__(self, *arrays: Any) -> Any:
         """A call that is timed; then calls go straight to the plan again."""
         if not self._lock.acquire(blocking=False):
             return self.run(*arrays)
+        start, self._inside = time.perf_counter(), 0.0
         try:
             self._disarm()
-            name = self.beliefs.challenger(time.monotonic())
+            unbuilt = {n: longest_build() for n in self._by_name if n not in self._ways}
+            name = self.beliefs.challenger(time.monotonic(), unbuilt)
             if name is not None and name not in self._ways:
                 self._wanted, name = name, None  # the watching thread builds it
             return self._alone(arrays) if name is None else self._paired(name, arrays)
         finally:
+            self._overhead += time.perf_counter() - start - self._inside
+            self.beliefs.charge(self._overhead)
+            wait = max(self.beliefs.rules.interval, self.beliefs.rules.patience * self._overhead)
+            self._overhead = 0.0
             self._lock.release()
-            _schedule(self, time.monotonic() + self.beliefs.rules.interval)
+            _schedule(self, time.monotonic() + wait)
 
     def _alone(self, arrays: tuple[Any, ...]) -> Any:
         result, seconds = self._timed(self.beliefs.incumbent, arrays)
@@ -214,7 +271,9 @@ class Watch:
         result = run(*arrays)
         if wait is not None:
             wait(result)
-        return result, max(time.perf_counter() - start, 1e-9)
+        seconds = max(time.perf_counter() - start, 1e-9)
+        self._inside += seconds
+        return result, seconds
 
     def _fail(self, name: str, error: Exception) -> None:
         self.beliefs.drop(name)
@@ -241,7 +300,9 @@ class Watch:
         if self._wanted is not None:
             name, self._wanted = self._wanted, None
             self._build(name)
+        start = time.perf_counter()
         plans[self.key] = self
+        self._overhead = time.perf_counter() - start + WAKE_SECONDS
         return True
 
     def _disarm(self) -> None:
@@ -259,7 +320,36 @@ class Watch:
             self._ways[name] = run
         except Exception as error:
             self._fail(name, error)
-        self.beliefs.charge(time.monotonic() - start)
+        took = time.monotonic() - start
+        _builds.append(took)
+        self.beliefs.charge(took)
+
+    def learned(self, last: bool = False) -> list[Record]:
+        """Records of what was learned since the last time: of both sides of every pair with a
+        switch, or with as many new comparisons as a window holds (as a switch needs, at the end).
+        """
+        if self.built.inputs.family.name != arrays.host_of(self.built.inputs.device).name:
+            return []  # records are of calls with the device's own kind of arrays
+        rules, found = self.beliefs.rules, []
+        for (incumbent, challenger), lesson in list(self.beliefs.lessons.items()):
+            switched = incumbent != self.beliefs.incumbent and lesson.fresh > 0
+            if not switched and lesson.fresh < (rules.needed if last else rules.window):
+                continue
+            if len(lesson.incumbent) < rules.needed:
+                continue
+            lesson.fresh = -STORED_ENOUGH * rules.window  # one record says it for a good while
+            found.append(self._record(incumbent, tuple(lesson.incumbent)))
+            found.append(self._record(challenger, tuple(lesson.challenger)))
+        return found
+
+    def _record(self, name: str, times: tuple[float, ...]) -> Record:
+        from portable import contest
+
+        blank = contest.blank(self.built.choice.problem, self._by_name[name], "skipped")
+        details = {**blank.details, "source": "adaptive"}
+        return replace(
+            blank, status="ok", samples=times, cache="warm", method="live", details=details
+        )
 
 
 def _warm(run: engine.Run, built: engine.Plan) -> None:
@@ -280,19 +370,35 @@ def _waiter(candidate: Candidate, built: engine.Plan) -> Callable[[Any], None] |
     return stages.waiter(candidate)
 
 
+_builds: list[float] = []
+
+
+def longest_build() -> float:
+    """What the next build of a challenger may take [s]."""
+    return max(_builds, default=BUILD_SECONDS)
+
+
 def watch(built: engine.Plan, settings: Settings, key: Any) -> None:
     """Put a plan under the adaptive policy."""
     if len(built.choice.candidates) > 1 and not built.inputs.constraints:
         found = Watch(built, settings, key)
+        _watched.add(found)
         _schedule(found, time.monotonic() + found.beliefs.rules.interval)
 
 
 # --- the watching thread -------------------------------------------------------------------------
 
+WAKE_SECONDS = 20e-6
+"""What the watching thread's turn takes from the others beyond what it sees itself [s]."""
+
+STORED_ENOUGH = 9
+"""Windows of comparisons after which a pair is stored again."""
+
 _due: list[tuple[float, int, Watch]] = []
 _order = itertools.count()
 _wake = threading.Condition()
 _thread: threading.Thread | None = None
+_watched: weakref.WeakSet[Watch] = weakref.WeakSet()
 
 
 def _schedule(watched: Watch, when: float) -> None:
@@ -302,16 +408,31 @@ def _schedule(watched: Watch, when: float) -> None:
         if _thread is None:
             _thread = threading.Thread(target=_serve, name="portable-adaptive", daemon=True)
             _thread.start()
-        _wake.notify()
+        elif _due[0][2] is watched:
+            _wake.notify()
 
 
 def _serve() -> None:
+    saved = time.monotonic()
     while True:
         with _wake:
             while not _due or _due[0][0] > time.monotonic():
                 _wake.wait(_due[0][0] - time.monotonic() if _due else None)
             watched = heapq.heappop(_due)[2]
+        if time.monotonic() - saved > SAVE_SECONDS:
+            save()
+            saved = time.monotonic()
         watched.arm()
+
+
+def save(last: bool = False) -> int:
+    """Store what was learned since the last time; how many records. Never raises: the store warns
+    when it cannot write."""
+    found = [record for watched in list(_watched) for record in watched.learned(last)]
+    return records.default_store().add(found) if found else 0
+
+
+atexit.register(save, True)
 
 
 def _after_fork() -> None:
@@ -319,6 +440,7 @@ def _after_fork() -> None:
     global _thread, _wake
     _thread, _wake = None, threading.Condition()
     _due.clear()
+    _watched.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -121,7 +121,7 @@ def rivals(backend):
 
 def test_a_slowed_backend_is_left_and_taken_back_when_it_recovers(rivals, monkeypatch):
     """A real run: quick is slowed down while it serves, then recovers."""
-    monkeypatch.setattr(adaptive, "Rules", lambda: Rules(share=0.3, interval=0.002))
+    monkeypatch.setattr(adaptive, "Rules", lambda: Rules(share=0.3, interval=0.002, patience=0))
     a = np.ones((17, 19), np.float32)
     b = np.ones((19, 23), np.float32)
     _only(rivals, a, b)
@@ -177,7 +177,7 @@ def _until(condition, a, b, seconds=60.0):
 
 
 def test_the_caller_gets_right_results_from_many_threads(rivals, monkeypatch):
-    monkeypatch.setattr(adaptive, "Rules", lambda: Rules(share=0.5, interval=0.0005))
+    monkeypatch.setattr(adaptive, "Rules", lambda: Rules(share=0.5, interval=0.0005, patience=0))
     rivals.update(quick=2e-5, steady=2e-5)
     pairs = [(np.full((n, 3), n, np.float32), np.ones((3, 2), np.float32)) for n in range(30, 38)]
     wrong = []
@@ -195,6 +195,38 @@ def test_the_caller_gets_right_results_from_many_threads(rivals, monkeypatch):
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_a_build_must_be_affordable_before_it_starts():
+    beliefs = Beliefs({"a": 1e-3, "b": 1e-3}, 0.0, Rules(share=0.01))
+    assert beliefs.challenger(5.0, {"b": 0.1}) is None
+    assert beliefs.challenger(5.0) == "b"
+    assert beliefs.challenger(11.0, {"b": 0.1}) == "b"
+    beliefs.charge(0.1)
+    assert beliefs.challenger(10.0) is None
+
+
+def test_what_was_learned_is_stored_with_its_key_and_chosen_by_the_next_process(
+    rivals, monkeypatch
+):
+    """The records say that quick is the better one; in live calls it is not."""
+    from portable import evidence, records
+
+    monkeypatch.setattr(adaptive, "Rules", lambda: Rules(share=0.5, interval=0.001, patience=0))
+    a, b = np.ones((13, 17), np.float32), np.ones((17, 11), np.float32)
+    _only(rivals, a, b)
+    rivals.update(quick=2e-3, steady=2e-4)
+    with portable.using(policy="adaptive"):
+        assert _until(lambda: _runs(a, b) == "steady", a, b)
+    assert adaptive.save() == 2
+    assert adaptive.save(last=True) == 0  # said once
+    live = [r for r in records.default_store().records(op="matmul") if r.method == "live"]
+    assert {r.backend for r in live} == {"quick", "steady"}
+    assert all(len(r.samples) >= 8 and evidence.why_stale(r) is None for r in live)
+    engine.refresh()  # as a new process: plans and evidence are read again
+    ranked = [c for c in portable.explain("matmul", a, b).candidates if c.name in rivals]
+    assert [c.name for c in ranked] == ["steady", "quick"]
+    assert ranked[0].estimate.basis == "exact record"
 
 
 def test_ten_thousand_calls_cost_hardly_more():
