@@ -12,10 +12,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from portable import (
+    configs,
+    engine,
+    estimate,
+    evidence,
+    explaining,
+    frozen,
+    measure,
+    records,
+    registry,
+)
 from portable import contest as contests
-from portable import engine, estimate, explaining, frozen, measure, records, registry
+from portable.backend import Config
 from portable.op import Problem
 from portable.records import Record
+from portable.selector import Candidate
 from portable.settings import current
 from portable.text import time_text
 
@@ -26,8 +38,10 @@ LEAST = 0.15
 FINALISTS = 3
 NEAR = 2.5
 """Candidates within this factor of the best have their other configs tried, and meet in a final."""
-CONFIGS = 4
-"""Other configs tried of each of them, in the implementation's order."""
+ROUND, MOST = 4, 20
+"""Other configs tried of each of them: at once, and in all; `portable.configs` says which."""
+LEAST_GAIN = 0.005
+"""Expected improvement, as a share of the time, that another round of configs must promise."""
 SLOWEST = 8.0
 """Candidates expected to take this many times the best are not tried while tuning."""
 
@@ -146,8 +160,9 @@ def tune_problem(
     """Try configs of every candidate, then time the best few against each other; keep all records.
 
     Early stopping: first every candidate once with the config expected to be best; those near
-    enough to the best go on with their other configs; the final is interleaved and paired. A
-    winner that is suspiciously fast must win once more, on other values.
+    enough to the best go on with their other configs, a few at a time, as long as a model of what
+    was measured promises a gain; the final is interleaved and paired. A winner that is
+    suspiciously fast must win once more, on other values.
 
     Returns the record of the winner, the first in order of preference among those the noise
     does not tell apart.
@@ -159,11 +174,7 @@ def tune_problem(
         store.add(known.records)
         known = contests.contest(problem, **limited)
     store.add(known.records)
-    heat = _promising(known, problem, device)
-    if heat:
-        wider = contests.contest(problem, device=device, budget=budget * 0.3, only=heat, seed=seed)
-        known.records += wider.records
-        store.add(wider.records)
+    _try_configs(known, problem, device, budget * 0.3, seed)
     finalists = _finalists(known)
     if not finalists:
         return None
@@ -180,21 +191,73 @@ def tune_problem(
     return best
 
 
-def _promising(first: contests.Result, problem: Problem, device: str) -> list[tuple[str, Any]]:
-    """The other configs of candidates within NEAR of the best, at most CONFIGS of each."""
+def _try_configs(
+    known: contests.Result, problem: Problem, device: str, budget: float, seed: int
+) -> None:
+    """Measure other configs of the candidates near the best, the most promising first; their
+    records are stored and join those known."""
+    searches = _searches(known, problem, device, seed)
+    start = time.monotonic()
+    for turn in range(MOST // ROUND):
+        left = budget - (time.monotonic() - start)
+        asked = [
+            (name, search, index)
+            for name, search in searches.items()
+            if turn == 0 or search.gain() > LEAST_GAIN
+            for index in search.propose(ROUND)
+        ]
+        if not asked or (turn and left <= 0):
+            return
+        rounds = min(MOST // ROUND - turn, max(_rounds(s) for _, s, _ in asked))
+        found = contests.contest(
+            problem,
+            device=device,
+            budget=max(left, budget / MOST) / rounds,
+            only=[(name, search.configs[index]) for name, search, index in asked],
+            seed=seed,
+        )
+        known.records += found.records
+        records.default_store().add(found.records)
+        times = {contests.entrant_name(r): _quick(r) for r in found.records if r.ok}
+        for name, search, index in asked:
+            label = contests.label(name, search.configs[index])
+            search.add(index, times.get(label, float("inf")))
+
+
+def _rounds(search: configs.Search) -> int:
+    return -(-(len(search.configs) - len(search.measured)) // ROUND)
+
+
+def _searches(
+    first: contests.Result, problem: Problem, device: str, seed: int
+) -> dict[str, configs.Search]:
+    """A search per candidate within NEAR of the best that has other configs."""
     times = {contests.candidate_name(r): (_quick(r), r.config) for r in first.records if r.ok}
     if not times:
-        return []
+        return {}
     limit = NEAR * min(t for t, _ in times.values())
-    found: list[tuple[str, Any]] = []
+    found: dict[str, configs.Search] = {}
     for candidate in explaining.of_problem(problem, device).candidates:
         time_, tried = times.get(candidate.name, (float("inf"), {}))
         if time_ > limit or candidate.implementation is None:
             continue
-        every = candidate.implementation.configs(problem, candidate.device)
-        others = [c for c in every if dict(c) != dict(tried)]
-        found += [(candidate.name, c) for c in others[:CONFIGS]]
+        every = list(candidate.implementation.configs(problem, candidate.device))
+        if len(every) < 2:
+            continue
+        search = configs.Search(every, _expected(candidate, problem, every), seed=seed)
+        for index, config in enumerate(every):
+            if dict(config) == dict(tried):
+                search.add(index, time_)
+        found[candidate.name] = search
     return found
+
+
+def _expected(candidate: Candidate, problem: Problem, every: Sequence[Config]) -> list[float]:
+    """What evidence expects of each config of a candidate [s]."""
+    model = evidence.model_time(candidate.device.id, registry.op(problem.op).cost(problem))
+    known = evidence.known(problem.op, candidate.backend, candidate.device.runtime, problem.dtype)
+    surfaces = [known.configs.get(evidence.config_key(c)) or known.pooled for c in every]
+    return [estimate.estimate(s, problem, model, known.others).time for s in surfaces]
 
 
 def _suspicious(winner: Record, first: contests.Result) -> bool:
@@ -226,13 +289,17 @@ def _same(one: Record, other: Record) -> bool:
 
 
 def _finalists(first: contests.Result) -> list[tuple[str, dict[str, Any]]]:
-    """(candidate, config) of the best few: of each candidate its best config, then the fastest."""
+    """(candidate, config) of the best few: of each candidate its best config, then the fastest;
+    and who was expected to be best, whom few disturbed samples must not keep out."""
     best: dict[str, Record] = {}
     for record in sorted((r for r in first.records if r.ok), key=_quick):
         best.setdefault(contests.candidate_name(record), record)
     limit = NEAR * _quick(next(iter(best.values()))) if best else 0.0
-    near = [(name, dict(r.config)) for name, r in best.items() if _quick(r) <= limit]
-    return near[:FINALISTS]
+    favourite = next((contests.candidate_name(r) for r in first.records if r.ok), "")
+    near = [name for name, r in best.items() if _quick(r) <= limit][:FINALISTS]
+    if best and favourite not in near:
+        near.append(favourite)
+    return [(name, dict(best[name].config)) for name in near]
 
 
 def _priority(entrant: str) -> int:

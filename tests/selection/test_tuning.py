@@ -69,6 +69,26 @@ def test_the_best_config_is_found_and_chosen(backend, monkeypatch):
     assert (choice.name, dict(choice.config)) == ("tiled", {"wait": 6e-4})
 
 
+def test_a_large_space_is_searched_by_what_was_measured(backend, monkeypatch):
+    """The best of 24 is the last; what lies between tells the way."""
+    waits = [{"wait": 3e-3 / 1.15**turn} for turn in range(24)]
+    _only(
+        backend,
+        monkeypatch,
+        FakeBackend("tiled", {"matmul": Configured(right_matmul, configs=waits)}),
+    )
+    from portable import selector
+
+    found = portable.explain("matmul", np.ones((24, 24), np.float32), np.ones((24, 24), np.float32))
+    numpy = next(c for c in found.candidates if c.name == "numpy")
+    selector.set_aside(numpy, found.problem, "not in this test")
+    best = tuning.tune_problem(problem(), budget=1.0)
+    selector.heal()
+    assert best.config["wait"] <= waits[-3]["wait"]
+    tried = {r.config["wait"] for r in records.default_store().records(op="matmul")}
+    assert len(tried) < len(waits)
+
+
 def test_an_interruption_keeps_what_was_learned(backend, monkeypatch):
     _only(backend, monkeypatch, FakeBackend("plain", {"matmul": Fake(right_matmul)}))
     asked = []
