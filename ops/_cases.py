@@ -91,7 +91,8 @@ def elementwise_cases(
         found.append(make(layout, (19, 33), "core", layout=layout))
         found.append(make(f"{layout} 3-d", (3, 5, 18), "full", layout=layout))
     for layout in LAYOUTS if len(names) > 1 else ():
-        mixed = dict.fromkeys(names, x(19, 32)) | {names[-1]: x(19, 32, layout=layout)}
+        mixed: dict[str, Any] = dict.fromkeys(names, x(19, 32))
+        mixed[names[-1]] = x(19, 32, layout=layout)
         found.append(case(f"{prefix}{names[-1]} {layout}", params=params, **mixed))
     found += [make(f"fill {fill}", (7, 129), "hostile", fill) for fill in (*FILLS, "normal*10")]
     return found

@@ -47,8 +47,9 @@ def norm_cases(extras: tuple[str, ...], residual: bool = False) -> list[Case]:
 
 def _mixed(layout: str, extras: tuple[str, ...]) -> Case:
     """A contiguous x and a residual that is not."""
-    operands = {"x": x(9, 40), "residual": x(9, 40, layout=layout)}
-    return case(f"residual {layout}", **operands, **{extra: x(40) for extra in extras})
+    operands: dict[str, Any] = {"x": x(9, 40), "residual": x(9, 40, layout=layout)}
+    operands |= {extra: x(40) for extra in extras}
+    return case(f"residual {layout}", **operands)
 
 
 def _case(
