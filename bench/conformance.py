@@ -136,11 +136,18 @@ def owed(name: str, found: list[dict[str, Any]]) -> tuple[int, int]:
 
 @functools.cache
 def kit(op: str) -> str:
-    """Hash of what decides about right and wrong: the kit, the cases, the op."""
-    files = [*(ROOT / "portable" / "conformance").glob("*.py"), *(ROOT / "ops").glob("_*.py")]
+    """Hash of what decides about right and wrong: the kit, the op, its cases (not how they are
+    spelled)."""
+    from portable import registry
+    from portable.records.source import module_files
+
+    files = [*(ROOT / "portable" / "conformance").glob("*.py")]
     files += [ROOT / "portable" / f for f in ("cases.py", "check.py")]
-    files += [ROOT / "ops" / f"{op}.py"] if op else []
     digest = hashlib.sha256()
+    if op:
+        used = module_files(ROOT / "portable" / "ops" / f"{op}.py", "portable.ops")
+        files += [f for f in used if not f.name.endswith("cases.py")]
+        digest.update(repr(registry.op(op).cases()).encode())
     for file in sorted(files):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:12]

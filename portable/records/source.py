@@ -35,15 +35,15 @@ def _hash(file: str, package: str, sources: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
     folder = Path(file).parent
     try:
-        for path in [*_with_helpers(Path(file), package), *(folder / name for name in sources)]:
+        for path in [*module_files(Path(file), package), *(folder / name for name in sources)]:
             digest.update(path.read_bytes())
     except (OSError, SyntaxError):
         return ""
     return digest.hexdigest()[:16]
 
 
-def _with_helpers(file: Path, package: str) -> list[Path]:
-    """The file and the files of its package that it imports, directly or not, in a fixed order."""
+def module_files(file: Path, package: str) -> list[Path]:
+    """A module and those of its package that it imports, directly or not, in a fixed order."""
     found, left = {file}, [file]
     while left:
         for name in _imported(left.pop(), package):
