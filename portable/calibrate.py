@@ -138,6 +138,8 @@ def _measure(survey: rooftop.Survey, deadline: float, say: Progress) -> None:
     prepare(rooftop.products(), device=device, slowest=SLOWEST, deadline=deadline)
     survey.products()
     survey.launches()
+    if "dram" not in survey.bandwidth:
+        survey.large()
     say(2, 4, "compute and bandwidth again")
     for _ in range(rooftop.ROUNDS - 2):
         survey.round()

@@ -99,9 +99,19 @@ class Survey:
             best = result.best()
             if best is not None:
                 n = problem.tensors[0].shape[0]
-                who = best.backend + (f"[{best.runtime}]" if best.runtime else "")
                 rates = [2.0 * n**3 / t for t in best.samples]
-                _keep(self.compute, f"{problem.dtype}/matrix", f"{who} matmul {n}", rates)
+                who = f"{contest.candidate_name(best)} matmul {n}"
+                _keep(self.compute, f"{problem.dtype}/matrix", who, rates)
+
+    def large(self) -> None:
+        """B/s of ops that only stream, on large arrays: the memory roof where no backend brings
+        kernels of its own for it."""
+        for problem in streaming():
+            moved = registry.op(problem.op).cost(problem).bytes
+            best = contest.contest(problem, device=self.physical.id, budget=MATMUL_SECONDS).best()
+            if best is not None:
+                who = f"{contest.candidate_name(best)} {problem.op}"
+                _keep(self.bandwidth, "dram", who, [moved / t for t in best.samples])
 
     def launches(self) -> None:
         """Least time [s] of a call on almost no data, by candidate."""
@@ -140,7 +150,8 @@ class Survey:
             rates[name], method[name] = max(samples), who
             spread[name] = relative_spread(samples)
         _vector_under_matrix(rates, spread, method)
-        who, times = min(self.latency.items(), key=lambda item: median(item[1]))
+        nobody: tuple[str, list[float]] = ("", [0.0])
+        who, times = min(self.latency.items(), key=lambda item: median(item[1]), default=nobody)
         spread["latency"], method["latency"] = relative_spread(times), who
         return Roofs(
             compute={k: v for k, v in rates.items() if "/" in k},
@@ -194,10 +205,20 @@ def square(n: int, dtype: str) -> Problem:
     return op.bind({"a": spec, "b": spec}, {})
 
 
+def streaming() -> list[Problem]:
+    """A sum and a product of large arrays: read alone, and two reads for a write."""
+    large = TensorSpec((STREAM_BYTES >> 14, 1 << 12), "float32")
+    return [
+        registry.op("sum").bind({"x": large}, {"axis": None, "keepdims": False}),
+        registry.op("swiglu").bind({"gate": large, "up": large}, {}),
+    ]
+
+
 def _streams(physical: machine.PhysicalDevice) -> list[tuple[str, str, int]]:
     """(level, kind, bytes per array): memory by three kernels, each cache level by reading."""
     nbytes = max(STREAM_BYTES, 4 * machine.last_level_cache(physical.id))
-    found = [("dram", kind, nbytes) for kind in ("read", "write", "triad")]
+    # What is passed over again is never less than eight last-level caches.
+    found = [("dram", "read", 2 * nbytes), ("dram", "write", 2 * nbytes), ("dram", "triad", nbytes)]
     caches = physical.info.caches
     units = max(physical.info.units, 1)
     for level, share in (("l2", units), ("l3", 1)):

@@ -44,6 +44,16 @@ def test_roofs_are_measured_kept_and_shown(no_hooks):
     assert "measured roof" in str(explained)
 
 
+def test_ops_that_stream_stand_in_for_kernels_that_nobody_brings(
+    no_hooks, no_products, monkeypatch
+):
+    """As on a GPU whose backends have no `roofs`: the memory roof is that of a sum or a product."""
+    monkeypatch.setattr(rooftop, "_numpy_copy", lambda physical: [])
+    done = calibrate.calibrate(probes=False)
+    assert 1e8 < done.roofs.dram < 1e13
+    assert done.roofs.method["dram"].endswith((" sum", " swiglu"))
+
+
 def test_a_roof_above_the_datasheet_is_a_contradiction(no_hooks, monkeypatch):
     impossible = Roofs(compute={"float32/vector": 1e18}, bandwidth={"dram": 1e15})
     monkeypatch.setattr(rooftop.Survey, "roofs", lambda survey: impossible)
@@ -54,8 +64,9 @@ def test_a_roof_above_the_datasheet_is_a_contradiction(no_hooks, monkeypatch):
 
 @pytest.fixture
 def no_products(monkeypatch):
-    """Nor the gates of a matrix product: what rounds and readers make of samples is tested."""
+    """Nor the gates of a product, nor conversions: what is made of samples is tested."""
     monkeypatch.setattr(rooftop, "products", list)
+    monkeypatch.setattr(calibrate, "_conversions", dict)
 
 
 def fake_hook(rounds):
