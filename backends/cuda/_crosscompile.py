@@ -26,6 +26,8 @@ INSTALL = "pip install cuda-core cuda-bindings nvidia-cuda-nvrtc triton"
 OLDEST = 75
 FEATURES = {90: "a", 100: "a", 103: "a"}
 """Targets whose matrix instructions (wgmma, tcgen05) exist only in the architecture's own set."""
+RESERVED = 1024
+"""Shared memory the system keeps of every block [B]; cuobjdump counts it in from sm_90 on."""
 DEFAULT_THREADS = 256
 """Block size assumed for a third-party kernel that names none."""
 
@@ -67,6 +69,11 @@ def own_name(architecture: str) -> str:
     return f"sm_{capability}{FEATURES.get(capability, '')}"
 
 
+def reserved(architecture: str) -> int:
+    """What cuobjdump's figure for shared memory holds of the system's [B]."""
+    return RESERVED if _capability(architecture) >= 90 else 0
+
+
 def variants(architecture: str) -> list[dict[str, Any]]:
     """Every kernel of the backend in its default configs for the target."""
     from portable.backends.cuda import backend
@@ -76,17 +83,18 @@ def variants(architecture: str) -> list[dict[str, Any]]:
             "op": variant.op,
             "label": variant.note,
             "factor": _factor(variant, variant.note.partition(" ")[0]),
-            **_described(variant),
+            **_described(variant, architecture),
         }
         for variant in backend.kernels(own_name(architecture))
     ]
 
 
-def _described(variant: KernelVariant) -> dict[str, Any]:
+def _described(variant: KernelVariant, architecture: str) -> dict[str, Any]:
+    text = variant.source + ("\n" if reserved(architecture) else "")  # as counted since then
     return {
         "kernel": variant.kernel,
         "config": dict(variant.macros),
-        "source_hash": hashlib.sha256(variant.source.encode()).hexdigest()[:32],
+        "source_hash": hashlib.sha256(text.encode()).hexdigest()[:32],
         "source": {
             "text": variant.source, "name": variant.kernel, "constants": {}, "kinds": {},
             "options": {"threads": variant.block, "shared": variant.shared},
@@ -123,7 +131,7 @@ def describe(
 
     return [
         {
-            **_described(variant),
+            **_described(variant, architecture),
             "grid": blocks,
             "factor": _factor(variant, problem.dtype),
             **_tile(problem, dict(variant.macros)),
@@ -183,14 +191,16 @@ def build_source(
     cubin = build_cubin(defines + body, own_name(architecture), include=folders)
     usage, code = (listing(cubin, option) for option in ("-res-usage", "-sass"))
     found = named(list(usage), name)
-    log = usage[found]
+    log, kept = usage[found], reserved(architecture)
     return {
         "kind": "cuobjdump",
         "assembly": code.get(found, ""),
         "log": log,
-        "shared": int(options.get("shared", 0)) + _static(log),
+        "shared": int(options.get("shared", 0)) + _static(log) - kept,
+        "reserved": kept,
         "threads": int(options.get("threads", DEFAULT_THREADS)),
         "binary_size": len(cubin),
+        "binary": cubin,
     }
 
 

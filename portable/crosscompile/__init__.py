@@ -26,8 +26,9 @@ decide the code, and `build` is not needed),
                                           what is built when no problems are given
     build_source(**source, architecture) -> artifact        also used for third-party kernels
 
-An artifact is {"kind", "assembly", "log", "shared", "threads", "binary_size"}; a compiler's refusal
-is raised, its words in the exception (or its `log`).
+An artifact is {"kind", "assembly", "log", "shared", "threads", "binary_size"}, with "reserved"
+where the log's shared memory holds bytes of the system; a compiler's refusal is raised, its words
+in the exception (or its `log`).
 `kind` is "ptx" (with ptxas -v's log), "cuobjdump" (its -res-usage output as `log`, -sass as
 `assembly`) or "amdgcn". `build` runs in a child process with a watchdog.
 

@@ -179,5 +179,6 @@ def read(artifact: Mapping[str, Any]) -> dict[str, Any]:
         found = amdgcn(text)
     else:
         raise ValueError(f"assembly is {kind!r} (ptx, cuobjdump or amdgcn)")
-    found["shared"] = max(found.get("shared", 0), artifact["shared"])
+    own = found.get("shared", 0) - artifact.get("reserved", 0)
+    found["shared"] = max(own, artifact["shared"])
     return found | {"threads": artifact["threads"], "binary_size": artifact["binary_size"]}

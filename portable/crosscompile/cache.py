@@ -41,17 +41,18 @@ def load(name: str) -> Built | None:
     """The build of a key, or None; a file that cannot be read counts as absent."""
     try:
         data = json.loads((folder() / f"{name}.json").read_text(encoding="utf-8"))
-        return replace(from_json(data), cached=True)
+        built = replace(from_json(data), cached=True)
     except (OSError, ValueError, TypeError):
         return None
+    return built if built.ok else None
 
 
 def store(name: str, built: Built) -> None:
-    """Keeps what the compiler decided; hangs and crashes are tried again next time.
+    """Keeps what was built; what failed may have lacked a module or memory, and is tried again.
 
     A folder that cannot be written costs the cache, not the run.
     """
-    if built.status not in ("ok", "error"):
+    if not built.ok:
         return
     with contextlib.suppress(OSError):
         folder().mkdir(parents=True, exist_ok=True)

@@ -85,7 +85,7 @@ def unit_of(source: str, signature: str) -> Unit:
     }  # fmt: skip
     texts = with_own_parts(file)
     text = texts[0]
-    digest = hashlib.sha256(f"{texts}{sorted(map(str, given.items()))}".encode()).hexdigest()[:32]
+    digest = hashlib.sha256(f"2{texts}{sorted(map(str, given.items()))}".encode()).hexdigest()[:32]
     assumed = [ASSUMED] if cuda and "threads" not in options else []
     return Unit(
         backend="cuda" if cuda else "triton",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import subprocess
 from pathlib import Path
@@ -16,7 +17,10 @@ PRODUCT = {"a": "*fp16", "b": "*fp16", "c": "*fp32"}
 
 
 def text(name):
-    return (DATA / name).read_text(encoding="utf-8")
+    file = DATA / name
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
+    return gzip.decompress((DATA / f"{name}.gz").read_bytes()).decode()
 
 
 def test_ptx_with_the_assemblers_log():
@@ -42,6 +46,33 @@ def test_amd_assembly_and_metadata():
     assert found["scalars"] == number(r"\.sgpr_count:\s+(\d+)", source)
     assert found["matrix"] == {"v_mfma_f32_32x32x8_f16": 4}
     assert sum(found["loads"].values()) == len(re.findall(r"\b(?:global|buffer)_load_", source))
+
+
+def test_stored_spills_of_both_kinds_of_output_agree():
+    """The same kernel once as PTX with ptxas' words, once as cuobjdump prints its machine code."""
+    usage = text("spilled_sm_80.res-usage")
+    said = assembly.ptx(text("spilled_sm_80.ptx"), text("spilled_sm_80.log"))
+    seen = assembly.cuobjdump(text("spilled_sm_80.sass"), usage)
+    assert said["spill_bytes"] > 0
+    for field in ("registers", "stack", "spill_bytes"):
+        assert said[field] == seen[field], field
+    assert said["registers"] == number(r"REG:(\d+)", usage)
+    assert said["stack"] == number(r"STACK:(\d+)", usage)
+
+
+@pytest.mark.parametrize(
+    ("name", "accumulators", "spills"),
+    [("large_gfx942.amdgcn", True, False), ("large_gfx1100.amdgcn", False, True)],
+)
+def test_stored_accumulators_and_spills_of_amd(name, accumulators, spills):
+    source = text(name)
+    found = assembly.amdgcn(source)
+    assert (found["accumulators"] > 0, found["spills"] > 0) == (accumulators, spills)
+    assert found["registers"] == number(r"; NumVgprs: (\d+)", source)
+    total = found["registers"] + found["accumulators"]
+    assert total == number(r"\.vgpr_count:\s+(\d+)", source)
+    assert found["spills"] == number(r"\.vgpr_spill_count:\s+(\d+)", source)
+    assert found["stack"] == number(r"; ScratchSize: (\d+)", source)
 
 
 def number(pattern, source):
@@ -104,42 +135,121 @@ def compiler():
     return _crosscompile
 
 
-def build(compiler, architecture):
+def build(compiler, architecture, block=64, warps=4):
     return compiler.build_source(
-        KERNELS, "product", PRODUCT, {"BLOCK": 64}, {"num_warps": 4}, architecture
+        KERNELS, "product", PRODUCT, {"BLOCK": block}, {"num_warps": warps}, architecture
     )
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-def test_a_fresh_build_equals_cuobjdump(compiler, architecture, tmp_path):
+@pytest.fixture(scope="module")
+def cuobjdump(tmp_path_factory):
     from portable.backends.cuda import _resources
 
     tool = _resources.tool("cuobjdump")
     assert tool is not None, "the triton package carries cuobjdump"
-    artifact = build(compiler, architecture)
-    cubin = tmp_path / "kernel.cubin"
-    cubin.write_bytes(artifact["binary"])
-    usage = subprocess.run(
-        [tool, "-res-usage", str(cubin)], capture_output=True, text=True, check=True
-    ).stdout
+    file = tmp_path_factory.mktemp("cubins") / "kernel.cubin"
+
+    def printed(binary, option):
+        file.write_bytes(binary)
+        done = subprocess.run([tool, option, str(file)], capture_output=True, text=True, check=True)
+        return done.stdout
+
+    return printed
+
+
+@pytest.mark.parametrize(("block", "warps"), [(64, 4), (128, 4)])
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_a_fresh_build_equals_cuobjdump(compiler, cuobjdump, architecture, block, warps):
+    artifact = build(compiler, architecture, block, warps)
+    binary = artifact["binary"]
+    usage = cuobjdump(binary, "-res-usage")
     found = assembly.read(artifact)
     assert found["registers"] == number(r"REG:(\d+)", usage)
     assert found["stack"] == number(r"STACK:(\d+)", usage)
-    assert found["binary_size"] == cubin.stat().st_size
+    assert found["binary_size"] == len(binary)
     assert found["matrix"]
+    seen = assembly.cuobjdump(cuobjdump(binary, "-sass"), usage)
+    assert found["spill_bytes"] == seen["spill_bytes"]
+    assert (found["spill_bytes"] > 0) == (architecture == "sm_80" and block == 128)
 
 
-@pytest.mark.parametrize("architecture", ["gfx942", "gfx1100"])
-def test_a_fresh_build_equals_the_binarys_metadata(compiler, architecture):
-    artifact = build(compiler, architecture)
+CROWDED = """
+extern "C" __global__ void __launch_bounds__(1024, 2) crowded(float* y, const float* x) {
+  __shared__ float tile[1024];
+  float v[48];
+  #pragma unroll
+  for (int i = 0; i < 48; ++i) v[i] = x[threadIdx.x + 1024 * i];
+  tile[threadIdx.x] = v[0];
+  __syncthreads();
+  #pragma unroll
+  for (int i = 0; i < 48; ++i) {
+    float s = tile[(threadIdx.x + i) & 1023];
+    #pragma unroll
+    for (int j = 0; j < 48; ++j) s += v[i] * v[j] + v[j];
+    y[threadIdx.x + 1024 * i] = s;
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_a_fresh_cuda_build_equals_cuobjdump(cuobjdump, architecture, tmp_path):
+    pytest.importorskip("cuda.core", reason="cuda-core is not installed")
+    from portable.backends.cuda import _crosscompile
+
+    file = tmp_path / "crowded.cu"
+    file.write_text(CROWDED)
+    artifact = _crosscompile.build_source("crowded", {}, {}, {"threads": 1024}, architecture,
+                                          path=str(file))  # fmt: skip
+    found = assembly.read(artifact)
+    usage = cuobjdump(artifact["binary"], "-res-usage")
+    assert found["registers"] == number(r"REG:(\d+)", usage) == 32  # two blocks of 1024 must fit
+    assert found["stack"] == number(r"STACK:(\d+)", usage)
+    reserved = 1024 if architecture == "sm_90" else 0  # cuobjdump counts it, occupancy adds it
+    assert found["shared"] == number(r"SHARED:(\d+)", usage) - reserved == 4096
+    code = cuobjdump(artifact["binary"], "-sass")
+    assert found["spill_bytes"] > 0
+    assert len(re.findall(r"\b(?:STL|LDL)\b", code)) <= found["spill_bytes"] // 4
+
+
+@pytest.mark.parametrize(
+    ("architecture", "block", "warps"),
+    [("gfx942", 64, 4), ("gfx942", 128, 2), ("gfx1100", 64, 4), ("gfx1100", 128, 8)],
+)
+def test_a_fresh_build_equals_the_binarys_metadata(compiler, architecture, block, warps):
+    artifact = build(compiler, architecture, block, warps)
     found = assembly.read(artifact)
     binary = artifact["binary"]
     total = packed(binary, b".vgpr_count")
     assert found["registers"] + found["accumulators"] == total
+    if architecture.startswith("gfx9"):
+        assert found["accumulators"] == packed(binary, b".agpr_count")
+        assert (found["accumulators"] > 0) == (block == 128)
     assert found["scalars"] == packed(binary, b".sgpr_count")
     assert found["spills"] == packed(binary, b".vgpr_spill_count")
+    assert (found["spills"] > 0) == (architecture == "gfx1100" and block == 128)
     assert found["stack"] == packed(binary, b".private_segment_fixed_size")
     assert found["matrix"]
+
+
+@pytest.mark.parametrize("architecture", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize(("block", "warps"), [(32, 1), (64, 2), (128, 8)])
+def test_waves_of_a_fresh_build_are_those_that_llvm_prints(compiler, architecture, block, warps):
+    """LLVM's figure is by registers alone; it does not know the shared memory of the launch."""
+    from portable.crosscompile import resolve
+    from portable.hwdb.occupancy import occupancy
+
+    artifact = build(compiler, architecture, block, warps)
+    found, spec = assembly.read(artifact), resolve(architecture).spec
+    got = occupancy(
+        spec,
+        threads=spec.limits["warp_size"],
+        registers=found["registers"],
+        accumulators=found["accumulators"],
+        scalar_registers=found["scalars"],
+    )
+    assert got.warps // spec.limits["simds"] == number(r"; Occupancy: (\d+)",
+                                                       artifact["assembly"])  # fmt: skip
 
 
 def packed(binary, name):

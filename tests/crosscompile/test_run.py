@@ -94,6 +94,19 @@ def test_the_compilers_refusal_is_a_row_with_its_words():
     assert [finding.kind for finding in row.findings] == ["fails"]
 
 
+def test_what_failed_is_tried_again(tmp_path):
+    file = tmp_path / "needs.py"
+    file.write_text("import no_such_module_beside\n" + Path(KERNELS).read_text(encoding="utf-8"))
+
+    def built():
+        return cc.crosscompile_source(f"{file}::scale", SCALE, targets=["sm_80"], jobs=1).rows[0]
+
+    assert "no_such_module_beside" in built().built.message
+    (tmp_path / "no_such_module_beside").mkdir()  # as an installation would bring it
+    (tmp_path / "no_such_module_beside" / "__init__.py").write_text("")
+    assert built().built.ok
+
+
 def test_a_signature_that_does_not_fit_says_what_is_missing():
     (row,) = build("scale", "x: *fp16, z: *fp16, FACTOR = 2.0, BLOCK = 64", "sm_90").rows
     assert "the signature lacks y, n; z is no argument of it" in row.built.log
