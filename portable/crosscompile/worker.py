@@ -79,5 +79,7 @@ def shorten(log: str) -> str:
     for mark in marks:
         for line in lines:
             if mark in line.lower():
-                return line[:160]
+                # "CompilationError: at 118:14:" is followed by the source, the words come last
+                words = f"{line} {lines[-1]}" if line.endswith(":") else line
+                return words[:160]
     return (lines[-1] if lines else "no output")[:160]

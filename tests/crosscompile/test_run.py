@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from portable import crosscompile as cc
-from portable.crosscompile import cache, source
+from portable.crosscompile import cache, source, worker
 from portable.errors import ParameterError, UnknownNameError
 
 pytest.importorskip("triton", reason="triton is not installed")
@@ -92,6 +92,15 @@ def test_the_compilers_refusal_is_a_row_with_its_words():
     assert row.built.status == "error"
     assert "no_such_function" in row.built.log
     assert [finding.kind for finding in row.findings] == ["fails"]
+
+
+def test_one_line_of_a_long_log_says_why():
+    log = "CompilationError: at 118:14:\n    qk += tl.dot(q, k, trans_b=True)\n    ^\nno such argument"
+    assert worker.shorten(log) == "CompilationError: at 118:14: no such argument"
+    assert worker.shorten("6: NVRTC\na.cu(7): error: x is undefined\n1 error") == (
+        "a.cu(7): error: x is undefined"
+    )
+    assert worker.shorten("") == "no output"
 
 
 def test_what_failed_is_tried_again(tmp_path):
