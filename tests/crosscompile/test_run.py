@@ -95,7 +95,7 @@ def test_the_compilers_refusal_is_a_row_with_its_words():
 
 
 def test_one_line_of_a_long_log_says_why():
-    log = "CompilationError: at 118:14:\n    qk += tl.dot(q, k, trans_b=True)\n    ^\nno such argument"
+    log = "CompilationError: at 118:14:\n    qk += tl.dot(q, trans_b=True)\n    ^\nno such argument"
     assert worker.shorten(log) == "CompilationError: at 118:14: no such argument"
     assert worker.shorten("6: NVRTC\na.cu(7): error: x is undefined\n1 error") == (
         "a.cu(7): error: x is undefined"
