@@ -17,7 +17,8 @@ PAGE, SUITES = ROOT / "docs" / "conformance.md", ROOT / "build" / "suites.json"
 Piece = dict[str, Any]
 STATUSES = ("passed", "failed", "refused")
 HOW = {
-    "triton[interpreter]": "the kernels on Triton's interpreter, no GPU",
+    "triton[interpreter]": "the kernels on Triton's interpreter, no GPU; all at level core, some "
+    "higher: it is too slow for more",
     "cuda[emulation]": "the sources on an emulated device (`tests/cuda`), no GPU; one call at a "
     "time, so that concurrent calls and streams are not shown",
     "iree[vulkan]": "Mesa's lavapipe",
