@@ -161,7 +161,7 @@ def write() -> str:
         "units": info.units,
         "measured": utc_now()[:10],
         "by": "python -m bench.make_priors",
-        "note": "a shared virtual machine under load; the fastest samples of each are kept",
+        "note": "a virtual machine, idle but for this; the fastest samples of each are kept",
         "roofs": roofs.flat() if roofs else {},
     }
     (folder / "machine.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
