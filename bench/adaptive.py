@@ -98,8 +98,8 @@ def summed(rows: np.ndarray) -> float:
 
 def interval(rows: np.ndarray, draws: int = 2000) -> tuple[float, float]:
     """95 % interval of the ratio of the sums, by resampling rows."""
-    picked = np.random.default_rng(0).integers(0, len(rows), (draws, len(rows)))
-    sums = rows[picked].sum(axis=1)
+    rng = np.random.default_rng(0)
+    sums = np.array([rows[rng.integers(0, len(rows), len(rows))].sum(axis=0) for _ in range(draws)])
     low, high = np.quantile(sums[:, 0] / sums[:, 1], [0.025, 0.975])
     return float(low), float(high)
 
