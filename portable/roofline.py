@@ -92,6 +92,42 @@ def _grouped(cost: Cost) -> dict[tuple[str, str], float]:
     return groups
 
 
+TO_DEVICE, TO_HOST = WAYS = ("to_device", "to_host")
+"""The ways of a transfer."""
+_LATENCY = "_latency"
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Moving n bytes between host and device memory takes latency + n / bandwidth.
+
+    Attributes:
+        bandwidth: [B/s] of a large copy; decimal.
+        latency: [s] of a tiny one.
+
+    Raises:
+        RecordError: a rate that is not > 0, or a latency that is not >= 0.
+    """
+
+    bandwidth: float
+    latency: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.bandwidth) and self.bandwidth > 0):
+            raise RecordError(f"transfer is {self.bandwidth!r} (a finite rate > 0 is needed)")
+        if not (math.isfinite(self.latency) and self.latency >= 0):
+            raise RecordError(
+                f"transfer latency is {self.latency!r} (a finite time >= 0 is needed)"
+            )
+
+    def time(self, nbytes: int) -> float:
+        """Seconds for one array."""
+        return self.latency + nbytes / self.bandwidth
+
+    def __str__(self) -> str:
+        return f"{rate_text(self.bandwidth, 'B/s')} after {time_text(self.latency)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Roofs:
     """What this very device was seen to reach.
@@ -105,6 +141,8 @@ class Roofs:
         device: fingerprint or name of the device.
         created: UTC, ISO 8601.
         versions: of what measured.
+        transfers: between NumPy arrays and the device's memory, by "to_device" and "to_host";
+            empty where that is the same memory, or was not measured.
     """
 
     compute: Mapping[str, float]
@@ -115,8 +153,11 @@ class Roofs:
     device: str = ""
     created: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    transfers: Mapping[str, Transfer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if odd := sorted(set(self.transfers) - set(WAYS)):
+            raise RecordError(f"transfers are {odd} ({TO_DEVICE!r} and {TO_HOST!r} are known)")
         rates = {**self.compute, **self.bandwidth}
         for name, value in rates.items():
             if not (math.isfinite(value) and value > 0):
@@ -136,7 +177,8 @@ class Roofs:
     def __str__(self) -> str:
         rates = [f"{k} {rate_text(v, 'FLOP/s')}" for k, v in self.compute.items()]
         levels = [f"{k} {rate_text(v, 'B/s')}" for k, v in self.bandwidth.items()]
-        return ", ".join([*rates, *levels, f"launch {time_text(self.latency)}"])
+        ways = [f"{k.replace('_', ' ')} {v}" for k, v in self.transfers.items()]
+        return ", ".join([*rates, *levels, f"launch {time_text(self.latency)}", *ways])
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON data."""
@@ -149,11 +191,19 @@ class Roofs:
             "device": self.device,
             "created": self.created,
             "versions": dict(self.versions),
+            "transfers": {
+                way: {"bandwidth": t.bandwidth, "latency": t.latency}
+                for way, t in self.transfers.items()
+            },
         }
 
     def flat(self) -> dict[str, float]:
-        """The numbers alone, as a record carries them: "float32/vector", "dram", "launch"."""
-        return {**self.compute, **self.bandwidth, "launch": self.latency}
+        """The numbers alone, as a record carries them: "float32/vector", "dram", "launch", and
+        "to_device", "to_device_latency" where transfers were measured."""
+        found = {**self.compute, **self.bandwidth, "launch": self.latency}
+        for way, transfer in self.transfers.items():
+            found |= {way: transfer.bandwidth, way + _LATENCY: transfer.latency}
+        return found
 
     @classmethod
     def from_flat(cls, numbers: Mapping[str, float]) -> Roofs:
@@ -162,11 +212,14 @@ class Roofs:
         Raises:
             RecordError: a rate is not > 0, or "dram" is missing.
         """
-        rates = {k: v for k, v in numbers.items() if k != "launch"}
+        ways = [way for way in WAYS if way in numbers]
+        others = {"launch", *WAYS, *(way + _LATENCY for way in WAYS)}
+        rates = {k: v for k, v in numbers.items() if k not in others}
         return cls(
             compute={k: v for k, v in rates.items() if "/" in k},
             bandwidth={k: v for k, v in rates.items() if "/" not in k},
             latency=numbers.get("launch", 0.0),
+            transfers={w: Transfer(numbers[w], numbers.get(w + _LATENCY, 0.0)) for w in ways},
         )
 
     @classmethod
@@ -186,7 +239,16 @@ class Roofs:
             device=plain.text(data, "device", ""),
             created=plain.text(data, "created", ""),
             versions=plain.texts(data, "versions"),
+            transfers={
+                way: _transfer(plain.numbers({way: value}, way))
+                for way, value in plain.mapping(data, "transfers").items()
+            },
         )
+
+
+def _transfer(numbers: Mapping[str, float]) -> Transfer:
+    plain.unknown(numbers, "transfer", frozenset(Transfer.__slots__))
+    return Transfer(numbers.get("bandwidth", 0.0), numbers.get("latency", 0.0))
 
 
 def roof(cost: Cost, roofs: Roofs, level: str = "dram") -> SpeedOfLight:

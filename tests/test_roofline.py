@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 
 import pytest
@@ -121,6 +123,33 @@ def test_roofs_round_trip_and_refuse_nonsense():
     ]:
         with pytest.raises(RecordError, match=message):
             Roofs.from_json({**ROOFS.to_json(), **wrong})
+
+
+def test_transfers_travel_with_the_roofs():
+    ways = {"to_device": r.Transfer(25e9, 1e-5), "to_host": r.Transfer(20e9, 2e-5)}
+    roofs = dataclasses.replace(ROOFS, transfers=ways)
+    assert Roofs.from_json(json.loads(json.dumps(roofs.to_json()))) == roofs
+    back = Roofs.from_flat(roofs.flat())
+    assert (back.transfers, back.bandwidth) == (ways, ROOFS.bandwidth)
+    assert "to device 25 GB/s after 10 µs" in str(roofs)
+    assert ways["to_host"].time(10**9) == pytest.approx(0.05002)
+
+
+def test_roofs_of_before_transfers_are_read():
+    old = ROOFS.to_json()
+    del old["transfers"]
+    assert Roofs.from_json(old) == ROOFS
+    assert Roofs.from_flat({"dram": 1e9, "launch": 1e-6}).transfers == {}
+    for wrong, message in [
+        ({"sideways": {"bandwidth": 1.0}}, "sideways"),
+        ({"to_host": {"bandwidth": 0.0}}, "transfer is 0.0"),
+        ({"to_host": {}}, "transfer is 0.0"),
+        ({"to_host": {"bandwidth": 1.0, "latency": -1.0}}, "latency is -1.0"),
+        ({"to_host": {"bandwidth": 1.0, "speed": 1.0}}, "unknown fields 'speed'"),
+        ({"to_host": 3.0}, "to_host is 3.0"),
+    ]:
+        with pytest.raises(RecordError, match=message):
+            Roofs.from_json({**old, "transfers": wrong})
 
 
 # --- scores --------------------------------------------------------------------------------------
