@@ -242,6 +242,23 @@ def _move_hint(family: str, name: str, device: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Move:
+    """Operands that go to another device by way of the host, and results that come back.
+
+    Attributes:
+        source: device of the caller's arrays.
+        target: device of the kernel.
+        taken: bytes of each operand.
+        given: bytes of each result.
+    """
+
+    source: str
+    target: str
+    taken: tuple[int, ...]
+    given: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
     """How arrays of the caller's family reach a backend's kernel, and the result comes back.
 
@@ -251,6 +268,7 @@ class Route:
         give: the step for each result, or None.
         copies: what has to be copied, by operand or result name, with the reason.
         copied_bytes: bytes of those copies, each counted once.
+        move: what goes to another device and back; None where all stays on one.
     """
 
     native: str
@@ -258,6 +276,7 @@ class Route:
     give: Step | None = None
     copies: tuple[tuple[str, str], ...] = ()
     copied_bytes: int = 0
+    move: Move | None = None
 
 
 def route(
@@ -275,12 +294,14 @@ def route(
     copies, size = _copies(inputs, source, target, results)
     if device == inputs.device and device != "cpu":
         return Route(target_name, target.from_dlpack, source.from_dlpack)
-    back = inputs.device
+    back, move = inputs.device, None
     if device != inputs.device:
         copies = tuple((n, f"moved from {back} to {device} and back") for n, _ in copies) or (
             ("all", f"moved from {back} to {device} and back"),
         )
-        size = sum(s.nbytes for s in (*inputs.specs, *results) if s is not None)
+        taken = tuple(s.nbytes for s in inputs.specs if s is not None)
+        move = Move(back, device, taken, tuple(s.nbytes for s in results))
+        size = sum(move.taken) + sum(move.given)
 
     def take(array: Any) -> Any:
         return target.from_host(source.to_host(array), device)
@@ -288,7 +309,7 @@ def route(
     def give(array: Any) -> Any:
         return source.from_host(target.to_host(array), back)
 
-    return Route(target_name, take, give, copies, size)
+    return Route(target_name, take, give, copies, size, move)
 
 
 def _copies(

@@ -43,6 +43,7 @@ class Calibration:
         contradictions: measured roofs above the datasheet's, in words.
         disturbed: roofs that no second round confirmed, and "machine" where others were at work.
         lower: roofs clearly below those of the calibration before, in words.
+        failed: what could not be measured, with the reason.
         conversions: fixed price [s] of taking one small array from a family to another.
         probes: number of probe records kept; problems: probes timed; of: probes in the set.
         seconds: how long it took; budget: how long it was allowed to take.
@@ -53,6 +54,7 @@ class Calibration:
     contradictions: list[str] = field(default_factory=list)
     disturbed: dict[str, str] = field(default_factory=dict)
     lower: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
     conversions: dict[str, float] = field(default_factory=dict)
     probes: int = 0
     problems: int = 0
@@ -65,15 +67,20 @@ class Calibration:
         rows = [
             [name, f"{value / 1e9:.4g} {unit}", f"{found.spread.get(name, 0.0):.1%}",
              found.method.get(name, "") + (" (disturbed)" if name in self.disturbed else "")]
-            for unit, rates in (("GFLOP/s", found.compute), ("GB/s", found.bandwidth))
+            for unit, rates in (("GFLOP/s", found.compute), ("GB/s", _bandwidths(found)))
             for name, value in rates.items()
         ]  # fmt: skip
-        latency = [time_text(found.latency), f"{found.spread.get('latency', 0.0):.1%}"]
-        rows.append(["launch latency", *latency, found.method.get("latency", "")])
+        times = {"launch latency": ("latency", found.latency)}
+        times |= {f"{way} latency": (f"{way} latency", t.latency)
+                  for way, t in found.transfers.items()}  # fmt: skip
+        for title, (name, value) in times.items():
+            spread = f"{found.spread.get(name, 0.0):.1%}"
+            rows.append([title, time_text(value), spread, found.method.get(name, "")])
         lines = table(["roof", "measured", "spread", "reached by"], rows)
         lines += [f"contradiction: {text}" for text in self.contradictions]
         lines += [f"disturbed: {name}: {text}" for name, text in self.disturbed.items()]
         lines += [f"lower than before: {text}" for text in self.lower]
+        lines += [f"not measured: {name}: {text}" for name, text in self.failed.items()]
         if self.disturbed or self.lower:
             lines.append("run `portable calibrate` again when the machine is idle")
         lines.append(
@@ -122,7 +129,7 @@ def calibrate(
         if _left(start + budget) < survey.seconds or not survey.again():
             break
     done.roofs, done.disturbed = _remember(survey, key), survey.disturbed()
-    done.lower = _lower(done.roofs, earlier)
+    done.lower, done.failed = _lower(done.roofs, earlier), survey.failed
     done.contradictions = _contradictions(physical, done.roofs)
     engine.refresh()
     done.seconds = time.monotonic() - start
@@ -160,11 +167,16 @@ def _lower(roofs: Roofs, earlier: Roofs | None) -> list[str]:
         f"{name}: {now / 1e9:.4g} G{unit}, {before / 1e9:.4g} on {earlier.created[:16]}"
         for unit, new, old in (
             ("FLOP/s", roofs.compute, earlier.compute),
-            ("B/s", roofs.bandwidth, earlier.bandwidth),
+            ("B/s", _bandwidths(roofs), _bandwidths(earlier)),
         )
         for name, now in new.items()
         if (before := old.get(name, 0.0)) > (1 + LOWER) * now
     ]
+
+
+def _bandwidths(roofs: Roofs) -> dict[str, float]:
+    """Rates [B/s] of memory levels and of transfers."""
+    return {**roofs.bandwidth, **{way: t.bandwidth for way, t in roofs.transfers.items()}}
 
 
 def _left(deadline: float) -> float:

@@ -17,7 +17,7 @@ from portable.errors import PluginError, RecordError
 from portable.op import Cost, Problem
 
 if TYPE_CHECKING:
-    from portable.arrays import Route
+    from portable.arrays import Move, Route
     from portable.records import Key, Record
 
 STALE_DISTANCE, SAME_KIND_DISTANCE, KIN_DISTANCE = 0.7, 1.0, 2.0
@@ -308,15 +308,40 @@ def _conversions() -> dict[str, float]:
 
 
 def conversion_time(family: str, route: Route, arrays: int) -> float:
-    """Extra time [s] over a call with NumPy arrays, which records are made with."""
+    """Extra time [s] over a call with NumPy arrays, which records are made with.
+
+    A move between host and device costs the transfers that `portable calibrate` measured; other
+    copies, and moves that nobody measured, what reading and writing memory does.
+    """
     known = _conversions()
 
     def price(source: str) -> float:
         fixed = 0.0 if source == route.native else known.get(f"{source}>{route.native}", 5e-6)
         return arrays * fixed
 
-    bandwidth = machine.model_bandwidth()
-    return price(family) - price("numpy") + 2 * route.copied_bytes / bandwidth
+    moved = move_time(route.move) if route.move is not None else None
+    if moved is None:
+        moved = 2 * route.copied_bytes / machine.model_bandwidth()
+    return price(family) - price("numpy") + moved
+
+
+def move_time(move: Move) -> float | None:
+    """Measured time [s] of moving operands to another device and results back, by way of the host;
+    None where a transfer on the way was not measured."""
+    total = 0.0
+    for source, target, sizes in (
+        (move.source, move.target, move.taken),
+        (move.target, move.source, move.given),
+    ):
+        for device, way in ((source, roofline.TO_HOST), (target, roofline.TO_DEVICE)):
+            if device == "cpu":
+                continue
+            roofs = machine.measured_roofs(device) if device in machine.devices() else None
+            transfer = roofs.transfers.get(way) if roofs is not None else None
+            if transfer is None:
+                return None
+            total += sum(map(transfer.time, sizes))
+    return total
 
 
 def source_hash(implementation: Implementation | None) -> str:

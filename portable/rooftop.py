@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from portable import contest, machine, measure, registry
+from portable import contest, machine, measure, registry, transfer
 from portable.device import Device
 from portable.errors import DTypeError
 from portable.op import Problem, TensorSpec
 from portable.records.record import utc_now
-from portable.roofline import Roofs
+from portable.roofline import Roofs, Transfer
 from portable.stats import median, relative_spread
 
 ROOF_DTYPES = ("float32", "float64", "float16", "bfloat16")
@@ -51,6 +51,9 @@ class Survey:
         compute: samples [FLOP/s] by "dtype/unit", by who measured.
         bandwidth: samples [B/s] by level, by who measured.
         latency: samples [s] by who measured.
+        transfers: samples [B/s] by way ("to_device", "to_host"), by array library.
+        transfer_latency: samples [s] likewise.
+        failed: what could not be measured, with the reason.
         others: share of the processors that other processes used in each round, where known.
         seconds: how long the last round took.
     """
@@ -59,6 +62,9 @@ class Survey:
     compute: dict[str, dict[str, Readings]] = field(default_factory=dict)
     bandwidth: dict[str, dict[str, Readings]] = field(default_factory=dict)
     latency: dict[str, list[float]] = field(default_factory=dict)
+    transfers: dict[str, dict[str, Readings]] = field(default_factory=dict)
+    transfer_latency: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
     others: list[float] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -77,11 +83,29 @@ class Survey:
                 if not only or level in only:
                     samples = hook.stream(device, kind, nbytes)
                     _keep(self.bandwidth, level, f"{label} {kind}", samples)
+        if not only or self.transfers.keys() & set(only):
+            self._transfers()
         if not only:
             _keep(self.bandwidth, "dram", "NumPy copy", _numpy_copy(self.physical))
         if self.physical.id == "cpu" and (share := neighbours.share()) is not None:
             self.others.append(share)
         self.seconds = time.monotonic() - start
+
+    def _transfers(self) -> None:
+        """Copies from NumPy arrays to the device's memory and back, by every array library."""
+        if self.physical.id == "cpu":
+            return
+        for family, wait in transfer.libraries(self.physical):
+            try:
+                found = transfer.read(family, self.physical.id, wait)
+            except Exception as error:  # another library may do it; the reason is told
+                self.failed[f"transfer by {family.name}"] = f"{type(error).__name__}: {error}"
+                continue
+            who = f"{family.name} copy"
+            for way, rates in found.rates.items() if found is not None else ():
+                _keep(self.transfers, way, who, rates)
+                times = self.transfer_latency.setdefault(way, {}).setdefault(who, [])
+                times += found.latencies[way]
 
     def again(self) -> bool:
         """One more round of the roofs that are disturbed; whether there were any."""
@@ -126,7 +150,9 @@ class Survey:
         """Roofs that no second round confirmed, with what the rounds reached; and, under "machine",
         that others were at work."""
         found = {}
-        for unit, table in (("FLOP/s", self.compute), ("B/s", self.bandwidth)):
+        for unit, table in (
+            ("FLOP/s", self.compute), ("B/s", self.bandwidth), ("B/s", self.transfers)
+        ):  # fmt: skip
             for name, measurers in table.items():
                 tops = sorted(map(max, _best(measurers)[1]), reverse=True)
                 if len(tops) > 1 and tops[1] < (1 - AGREE) * tops[0]:
@@ -144,7 +170,8 @@ class Survey:
     def roofs(self) -> Roofs:
         """The best of everything."""
         rates, spread, method = {}, {}, {}
-        for name, measurers in (*self.compute.items(), *self.bandwidth.items()):
+        tables = (self.compute, self.bandwidth, self.transfers)
+        for name, measurers in (item for table in tables for item in table.items()):
             who, rounds = _best(measurers)
             samples = [s for one in rounds for s in one]
             rates[name], method[name] = max(samples), who
@@ -153,14 +180,20 @@ class Survey:
         nobody: tuple[str, list[float]] = ("", [0.0])
         who, times = min(self.latency.items(), key=lambda item: median(item[1]), default=nobody)
         spread["latency"], method["latency"] = relative_spread(times), who
+        ways = {}
+        for way, libraries in self.transfer_latency.items():
+            who, few = min(libraries.items(), key=lambda item: median(item[1]))
+            ways[way] = Transfer(rates[way], median(few))
+            spread[f"{way} latency"], method[f"{way} latency"] = relative_spread(few), who
         return Roofs(
-            compute={k: v for k, v in rates.items() if "/" in k},
-            bandwidth={k: v for k, v in rates.items() if "/" not in k},
+            compute={k: rates[k] for k in rates if "/" in k},
+            bandwidth={k: rates[k] for k in self.bandwidth},
             latency=median(times),
             spread=spread,
             method=method,
             device=machine.fingerprint(self.physical.id),
             created=utc_now(),
+            transfers=ways,
         )
 
 
