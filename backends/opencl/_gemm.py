@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +25,7 @@ MAX_BATCH_AXES = 3
 FILES = ("_panels.cl", "_activations.cl", "_micro.cl", "gemm.cl")
 MAX_SKINNY = 32
 """Rows up to which a product is bound by streaming the other matrix."""
-_DOT_TILES = ((1, 8), (2, 8), (4, 6), (7, 4), (14, 2))
+_DOT_TILES = ((1, 8), (2, 8), (3, 4), (4, 4), (5, 4), (6, 4))
 """Rows of A x rows of B whose dot products are kept in 32 vector registers."""
 SKINNY_FILES = ("_panels.cl", "_activations.cl", "skinny.cl")
 TILED_FILES = ("_activations.cl", "tiled.cl")
@@ -91,15 +92,37 @@ def packed_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | 
     rows, vectors = (14, 2) if wide else (6, 2)
     mr = tile_rows(g.m, rows)
     nr = vectors * vector
-    units = max(device.info.units, 1)
-    mb = -(-240 // mr) * mr
-    mb = min(mb, -(-g.m // mr) * mr)
-    nb = 512 // nr * nr
-    wanted = units * 4
-    while nb > nr and g.count * -(-g.m // mb) * -(-g.n // nb) < wanted:
-        nb = max(nr, nb // 2 // nr * nr)
-    kc = 384 if dtype != "float64" else 192
+    narrow = dtype != "float64"
+    mb, nb = _blocks(g, mr, nr, 400 if narrow else 252, max(device.info.units, 1))
+    kc = 256 if narrow else 192
     return {"kind": "gemm", "mr": mr, "nv": vectors, "kc": kc, "mb": mb, "nb": nb, "vector": vector}
+
+
+_PACKING = 20
+"""Rows of C in whose time a panel of B is packed (and columns, of A): measured, Zen 5."""
+
+
+def _blocks(g: Gemm, mr: int, nr: int, most: int, units: int) -> tuple[int, int]:
+    """Rows and columns of the blocks of C, of one size, with the least time by a simple model.
+
+    Packing costs the less the larger the blocks are; the cores get whole blocks, and wait for the
+    last one for a part of its time.
+    """
+    rows, columns = math.ceil(g.m / mr), math.ceil(g.n / nr)
+    high, wide = math.ceil(g.m / most), math.ceil(columns * nr / 1024)
+
+    def time(cut: tuple[int, int]) -> float:
+        mb, nb = math.ceil(rows / cut[0]) * mr, math.ceil(columns / cut[1]) * nr
+        tiles = g.count * math.ceil(g.m / mb) * math.ceil(g.n / nb)
+        return mb * nb * (1 + _PACKING / mb + _PACKING / nb) * (math.ceil(tiles / units) + 0.25)
+
+    cuts = [
+        (h, w)
+        for h in range(high, min(high + 3, rows) + 1)
+        for w in range(wide, min(wide + 8 * units, columns) + 1)
+    ]
+    h, w = min(cuts, key=time)
+    return math.ceil(rows / h) * mr, math.ceil(columns / w) * nr
 
 
 def skinny_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | bool] | None:
@@ -110,7 +133,7 @@ def skinny_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | 
     if g.batch or f.m > MAX_SKINNY:
         return None
     if f.b_row == 1 and f.k > 1:
-        mc, r = _dot_tile(f.m, dtype, device)
+        mc, r = _dot_tile(f.m, dtype)
         strip = max(vector, min(64, f.n // (8 * units) // vector * vector))
         kind = "skinny_nt"
     elif f.b_col == 1 and f.m <= 14:
@@ -123,13 +146,15 @@ def skinny_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | 
     return {"kind": kind, "mc": mc, "r": r, "strip": strip, "vector": vector, "swap": swap}
 
 
-def _dot_tile(m: int, dtype: str, device: Device) -> tuple[int, int]:
-    """Rows of A x rows of B of the dot products that are kept in registers."""
-    if dtype == "float32" and device.runtime == "intel" and m > 2:
-        return 4, 2  # its compiler loses up to half of the speed with more rows of float32 B
+def _dot_tile(m: int, dtype: str) -> tuple[int, int]:
+    """Rows of A x rows of B of the dot products that are kept in registers.
+
+    B does not lie on cache lines in general, so that a vector of it takes two loads.
+    """
     if dtype == "float32" and m == 1:
-        return 1, 4
-    return min(_DOT_TILES, key=lambda t: (-(-m // t[0]) * max(t[0] * t[1], sum(t)) / t[1], -t[1]))
+        return 1, 1  # one stream, which prefetchers follow best
+    time = {(mc, r): -(-m // mc) * max(mc * r, mc + 2 * r) / r for mc, r in _DOT_TILES}
+    return min(_DOT_TILES, key=lambda tile: (time[tile], -tile[0]))
 
 
 def _swapped(g: Gemm) -> Gemm:
@@ -149,10 +174,10 @@ def configs(g: Gemm, dtype: str, device: Device) -> list[Config]:
     skinny = skinny_config(g, dtype, device)
     if skinny is not None:
         other: dict[str, int | str | bool]
-        other = {"mc": 4, "r": 6} if (skinny["mc"], skinny["r"]) != (4, 6) else {"mc": 2, "r": 8}
+        other = {"mc": 4, "r": 4} if (skinny["mc"], skinny["r"]) != (4, 4) else {"mc": 2, "r": 8}
         return [skinny, first, *([{**skinny, **other}] if skinny["kind"] == "skinny_nt" else [])]
     found: list[Config] = [first]
-    changes = ({"kc": 256}, {"kc": 512}, {"mb": 2 * int(first["mb"])}, {"nb": 2 * int(first["nb"])})
+    changes = ({"kc": 384}, {"kc": 128}, {"mb": 2 * int(first["mb"])}, {"nb": 2 * int(first["nb"])})
     for change in changes:
         if (other := {**first, **change}) not in found:
             found.append(other)
@@ -199,11 +224,13 @@ def add_gemm(
     elements = c["mb"] * (c["kc"] + c["vector"]) + c["kc"] * nr + c["mb"] * c["nb"]
     scratch = b.scratch(count * elements * size)
     counter = b.scratch(64, zeroed=64)
+    kb = -(-g.k // -(-g.k // c["kc"]))  # blocks of K of one size
+    blocks = [np.int32(v) for v in (c["mb"], c["nb"], kb)]
     b.step(
         "gemm",
         FILES,
         count,
-        [x, y, out, *extra, scratch, counter, *shape, *axes, np.int32(c["mb"]), np.int32(c["nb"])],
+        [x, y, out, *extra, scratch, counter, *shape, *axes, *blocks],
         options,
         per_unit=1,
     )
@@ -229,7 +256,7 @@ def _add_skinny(
     size = 8 if b.dtype == "float64" else 4
     rows = -(-f.m // mc) * mc
     wide = (f.k + vector - 1) // vector * vector + vector
-    columns = vector if config["kind"] == "skinny_nt" else strip
+    columns = vector * (int(config["r"]) + 1) if config["kind"] == "skinny_nt" else strip
     scratch = b.scratch(count * rows * (wide + columns) * size)
     counter = b.scratch(64, zeroed=64)
     shape = [f.m, f.n, f.k, f.a_row, f.a_col, f.b_row, f.b_col]
@@ -237,6 +264,8 @@ def _add_skinny(
     arrays = [y, x] if swap else [x, y]
     arguments = [*arrays, out, *extra, scratch, counter, *shape, *strides, np.int32(strip)]
     options = [f"-DMC={mc}", f"-DR={config['r']}", act]
+    if b.device.runtime != "oclgrind":  # which does not know the instruction
+        options.append("-DPREFETCH")
     b.step(str(config["kind"]), SKINNY_FILES, count, arguments, options, per_unit=1)
 
 

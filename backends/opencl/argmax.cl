@@ -28,6 +28,12 @@ KERNEL void argmax_rows(const __global S* x, long x0, __global A* best, long bes
         }
       if (most != most || most > v) { v = most; index = i; }
     }
+    for (; v == v && index + 4 * VW <= to; index += 4 * VW) {
+      const __global S* q = p + index;
+      if (any((ldv(q) == (AV)(v)) | (ldv(q + VW) == (AV)(v)) | (ldv(q + 2 * VW) == (AV)(v)) |
+              (ldv(q + 3 * VW) == (AV)(v))))
+        break;
+    }
     for (; index < to; index++) {
       A c = LD(p + index);
       if (v != v ? c != c : c == v) break;

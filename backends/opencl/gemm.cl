@@ -1,11 +1,29 @@
 // General matrix product on CPUs: C = epilogue(A B), any strides, batches by three outer axes.
 //
 // A work-group is one work-item. As many groups run as there are cores; each takes tiles of
-// MB x NB of C from a shared counter. In a tile K is cut into blocks of KC: the block of A is
+// MB x NB of C from a shared counter. In a tile K is cut into blocks of KB <= KC: the block of A is
 // packed once (rows, KP apart), each panel of B (KC x NR) is packed and stays in the L1 cache
 // while all rows of A pass by. MR x NV vectors of C are kept in registers.
 
 DEFINE_MICRO(micro, KP, NR)
+
+// A register tile that is complete, still in the L1 cache: bias, activation, residual, to C.
+inline void finish(const __global A* acc, __global S* c, long cs, const __global S* bias,
+                   const __global S* res, long rs, int has_bias, int has_res, int rows, int cols) {
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < cols; j += VW) {
+      AV x = lda(acc + i * NR + j);
+      int w = cols - j;
+      if (has_bias) x += w >= VW ? ldv(bias + j) : ldv_part(bias + j, w, 0);
+      x = activate_v(x);
+      if (has_res) {
+        const __global S* r = res + i * rs + j;
+        x += w >= VW ? ldv(r) : ldv_part(r, w, 0);
+      }
+      if (w >= VW) stv(x, c + i * cs + j);
+      else stv_part(x, c + i * cs + j, w);
+    }
+}
 
 KERNEL void gemm(const __global S* a, long a0, const __global S* b, long b0, __global S* c, long c0,
                  const __global S* bias, long bias0, const __global S* res, long res0,
@@ -13,7 +31,7 @@ KERNEL void gemm(const __global S* a, long a0, const __global S* b, long b0, __g
                  __global A* scratch, long scratch0, volatile __global int* counter, long counter0,
                  long m, long n, long k, long ras, long cas, long rbs, long cbs, long n0, long n1,
                  long n2, long sa0, long sa1, long sa2, long sb0, long sb1, long sb2, int MB,
-                 int NB) {
+                 int NB, int KB) {
   __global A* pa = scratch + scratch0 + get_group_id(0) * (long)(MB * KP + KC * NR) + get_group_id(0) * (long)MB * NB;
   __global A* pb = pa + MB * KP;
   __global A* acc = pb + KC * NR;
@@ -29,37 +47,32 @@ KERNEL void gemm(const __global S* a, long a0, const __global S* b, long b0, __g
     const __global S* at = a + a0 + q0 * sa0 + q1 * sa1 + q2 * sa2 + i0 * ras;
     const __global S* bt = b + b0 + q0 * sb0 + q1 * sb1 + q2 * sb2 + j0 * cbs;
     int ips = (mb + MR - 1) / MR, jps = (nb + NR - 1) / NR;
-    for (long k0 = 0; k0 < k; k0 += KC) {
-      int kc = (int)min((long)KC, k - k0);
+    for (long k0 = 0; k0 < k; k0 += KB) {
+      int kc = (int)min((long)KB, k - k0), last = k0 + kc == k;
+      const __global S* a_next = at + (k0 + kc) * cas;
+      int kc_next = (int)min((long)KB, k - k0 - kc);
       pack(at + k0 * cas, ras, cas, mb, kc, pa, KP);
       clear_rows(pa, mb, ips * MR, kc, KP);
       for (int jp = 0; jp < jps; jp++) {
         int width = min(NR, nb - jp * NR);
         clear_columns(pb, kc, width, NR);
         pack(bt + k0 * rbs + jp * NR * cbs, rbs, cbs, kc, width, pb, NR);
-        const __global S* next = bt + k0 * rbs + (jp + 1) * NR * cbs;
-        int ahead = min(NR, nb - (jp + 1) * NR);
+        // What is packed next: the panel beside this one, or the first of the next block.
+        int beside = jp + 1 < jps, ahead = beside ? min(NR, nb - (jp + 1) * NR) : min(NR, nb);
+        const __global S* b_next =
+            beside ? bt + k0 * rbs + (jp + 1) * NR * cbs : bt + (k0 + kc) * rbs;
         for (int ip = 0; ip < ips; ip++) {
-          if (ahead > 0) ask_for(next, rbs, cbs, kc, ahead, ip, ips);
-          micro(pa + ip * MR * KP, pb, acc + (jp * IP + ip) * MR * NR, kc, k0 == 0);
+          ask_for(b_next, rbs, cbs, beside ? kc : kc_next, ahead, ip, ips);
+          ask_for(a_next, ras, cas, mb, kc_next, jp * ips + ip, jps * ips);
+          __global A* part = acc + (jp * IP + ip) * MR * NR;
+          micro(pa + ip * MR * KP, pb, part, kc, k0 == 0);
+          if (last) {
+            long i = i0 + ip * MR, j = j0 + jp * NR;
+            finish(part, c + c0 + (batch * m + i) * n + j, n, bias + bias0 + j,
+                   res + res0 + i * res_stride + j, res_stride, has_bias, has_res,
+                   min(MR, mb - ip * MR), width);
+          }
         }
-      }
-    }
-    for (int i = 0; i < mb; i++) {
-      __global S* out = c + c0 + (batch * m + i0 + i) * n + j0;
-      const __global A* row = acc + (i / MR * MR + i % MR) * NR;
-      for (int j = 0; j < nb; j += VW) {
-        AV x = lda(row + (j / NR * IP) * MR * NR + j % NR);
-        int w = nb - j;
-        if (has_bias)
-          x += w >= VW ? ldv(bias + bias0 + j0 + j) : ldv_part(bias + bias0 + j0 + j, w, 0);
-        x = activate_v(x);
-        if (has_res) {
-          const __global S* r = res + res0 + (i0 + i) * res_stride + j0 + j;
-          x += w >= VW ? ldv(r) : ldv_part(r, w, 0);
-        }
-        if (w >= VW) stv(x, out + j);
-        else stv_part(x, out + j, w);
       }
     }
   }

@@ -38,11 +38,27 @@
 #define MP ((m + MC - 1) / MC * MC)
 #define KX ((k + VW - 1) / VW * VW + VW)
 
+#define DOTS(FIRST)                                                           \
+  for (long kk = k0; kk < whole; kk += VW) {                                  \
+    AV wv[R];                                                                 \
+    UNROLL for (int r = 0; r < R; r++) {                                      \
+      FIRST;                                                                  \
+      wv[r] = ldv(w[r] + kk);                                                 \
+    }                                                                         \
+    UNROLL for (int e = 0; e < MC; e++) {                                     \
+      AV xv = lda(xi + e * KX + kk);                                          \
+      UNROLL for (int r = 0; r < R; r++) acc[r][e] = fma(wv[r], xv, acc[r][e]); \
+    }                                                                         \
+  }
+
+// K is cut into blocks for which the rows of A and R rows of B stay in the L1 cache; dot products
+// wait in `part` from one block to the next. What is read next of B is asked for a block ahead.
 KERNEL void skinny_nt(SKINNY_ARGUMENTS) {
-  __global A* x = scratch + scratch0 + get_group_id(0) * (MP * KX + MP * VW);
+  __global A* x = scratch + scratch0 + get_group_id(0) * (MP * KX + MP * VW * (R + 1));
   __global A* out = x + MP * KX;
+  __global A* part = out + MP * VW;
   int packed = 0;
-  long chunks = (n + strip - 1) / strip, whole = k - k % VW;
+  long chunks = (n + strip - 1) / strip, block = max(4L * VW, 8192 / (MP + R) / VW * VW);
   for (long t = atomic_inc(counter + counter0); t < chunks; t = atomic_inc(counter + counter0)) {
     if (!packed) {
       pack(a + a0, ras, cas, (int)m, (int)k, x, (int)KX);
@@ -55,28 +71,37 @@ KERNEL void skinny_nt(SKINNY_ARGUMENTS) {
       for (int r0 = 0; r0 < width; r0 += R) {
         const __global S* w[R];
         UNROLL for (int r = 0; r < R; r++) w[r] = b + b0 + min(j + r0 + r, n - 1) * cbs;
-        for (int i = 0; i < MP; i += MC) {
-          AV acc[R][MC];
-          UNROLL for (int r = 0; r < R; r++) UNROLL for (int e = 0; e < MC; e++) acc[r][e] = (AV)(0);
-          const __global A* xi = x + i * KX;
-          for (long kk = 0; kk < whole; kk += VW) {
-            AV wv[R];
-            UNROLL for (int r = 0; r < R; r++) wv[r] = ldv(w[r] + kk);
-            UNROLL for (int e = 0; e < MC; e++) {
-              AV xv = lda(xi + e * KX + kk);
-              UNROLL for (int r = 0; r < R; r++) acc[r][e] = fma(wv[r], xv, acc[r][e]);
+        for (long k0 = 0; k0 < k; k0 += block) {
+          long k1 = min(k, k0 + block), whole = k0 + (k1 - k0) / VW * VW;
+          long ahead = k1 < k ? block : R * cbs - k0;
+          for (int i = 0; i < MP; i += MC) {
+            AV acc[R][MC];
+            __global A* kept = part + i * R * VW;
+            if (k0 == 0) {
+              UNROLL for (int r = 0; r < R; r++)
+                UNROLL for (int e = 0; e < MC; e++) acc[r][e] = (AV)(0);
+            } else {
+              UNROLL for (int r = 0; r < R; r++)
+                UNROLL for (int e = 0; e < MC; e++) acc[r][e] = lda(kept + (e * R + r) * VW);
+            }
+            const __global A* xi = x + i * KX;
+            if (i == 0) DOTS(ASK(w[r] + kk + ahead)) else DOTS()
+            if (whole < k1) {
+              UNROLL for (int r = 0; r < R; r++) {
+                AV wv = ldv_part(w[r] + whole, (int)(k1 - whole), 0);
+                UNROLL for (int e = 0; e < MC; e++)
+                  acc[r][e] = fma(wv, lda(xi + e * KX + whole), acc[r][e]);
+              }
+            }
+            if (k1 < k) {
+              UNROLL for (int r = 0; r < R; r++)
+                UNROLL for (int e = 0; e < MC; e++) sta(acc[r][e], kept + (e * R + r) * VW);
+            } else {
+              UNROLL for (int r = 0; r < R; r++)
+                UNROLL for (int e = 0; e < MC; e++)
+                  if (r0 + r < VW) out[(i + e) * VW + r0 + r] = sum_v(acc[r][e]);
             }
           }
-          if (whole < k) {
-            UNROLL for (int r = 0; r < R; r++) {
-              AV wv = ldv_part(w[r] + whole, (int)(k - whole), 0);
-              UNROLL for (int e = 0; e < MC; e++)
-                acc[r][e] = fma(wv, lda(xi + e * KX + whole), acc[r][e]);
-            }
-          }
-          UNROLL for (int r = 0; r < R; r++)
-            UNROLL for (int e = 0; e < MC; e++)
-              if (r0 + r < VW) out[(i + e) * VW + r0 + r] = sum_v(acc[r][e]);
         }
       }
       for (int i = 0; i < m; i++) STORE_ROW(lda(out + i * VW), i, j, width)
