@@ -120,8 +120,8 @@ def medians(calls: Calls) -> dict[str, float]:
     return {name: statistics.median(t) for name, t in times.items()}
 
 
-Row = tuple[str, float, str, Calls]
-"""Name, work, unit of work per second / 1e9, candidates."""
+Row = tuple[str, float, str, Calls, float]
+"""Name, work, unit of work per second / 1e9, candidates, floating-point operations."""
 
 
 def matmul_calls(a: Any, b: Any, numpy_too: bool = True) -> Calls:
@@ -147,14 +147,15 @@ def square() -> Iterator[Row]:
         calls = matmul_calls(a, b)
         if (clblast := clblast_call(a, b)) is not None and n <= 1024:
             calls["clblast"] = clblast
-        yield f"f32 {n}^3", 2.0 * n**3, "GFLOP/s", calls
+        yield f"f32 {n}^3", 2.0 * n**3, "GFLOP/s", calls, 2.0 * n**3
 
 
 def layers() -> Iterator[Row]:
     """f32 prefill layers, weights stored (n, k)."""
     for name, m, n, k in LAYERS:
         a, w = array((m, k)), array((n, k))
-        yield f"f32 {name} {m}x{n}x{k}", 2.0 * m * n * k, "GFLOP/s", matmul_calls(a, w.T)
+        flops = 2.0 * m * n * k
+        yield f"f32 {name} {m}x{n}x{k}", flops, "GFLOP/s", matmul_calls(a, w.T), flops
 
 
 def half() -> Iterator[Row]:
@@ -171,7 +172,8 @@ def half() -> Iterator[Row]:
                 jb = b.T if transposed else b
                 product = (lambda x, w: x @ w.T) if transposed else (lambda x, w: x @ w)
                 calls[f"jax {short}"] = jax_call(product, a, jb)
-        yield f"{m}x{n}x{k}{' w.T' if transposed else ''}", 2.0 * m * n * k, "GFLOP/s", calls
+        flops = 2.0 * m * n * k
+        yield f"{m}x{n}x{k}{' w.T' if transposed else ''}", flops, "GFLOP/s", calls, flops
 
 
 def decode() -> Iterator[Row]:
@@ -185,17 +187,16 @@ def decode() -> Iterator[Row]:
             calls = matmul_calls(a, b, numpy_too=dtype == "float32")
             if dtype == "bfloat16" and m * n * k > 2e7:
                 calls.pop("torch")  # seconds a call on CPUs without its fast path
-            roof = stream_roof(("read",), b.nbytes)
-            calls["read roof"] = roof
-            yield f"{dtypes.short(dtype)} {name}", float(b.nbytes), "GB/s", calls
+            calls |= stream_roofs("read", b.nbytes)
+            label = f"{dtypes.short(dtype)} {name}"
+            yield label, float(b.nbytes), "GB/s", calls, 2.0 * m * n * k
 
 
-def stream_roof(kinds: tuple[str, ...], nbytes: int) -> Callable[[], Any]:
-    """A pass of a stream kernel over `nbytes` in all: the roof, interleaved like a candidate."""
-    device = DEVICES[0]
-    (kind,) = kinds
+def stream_roofs(kind: str, nbytes: int) -> Calls:
+    """A pass of a stream kernel over `nbytes` in all, on each runtime, as further candidates."""
     arrays = {"read": 1, "write": 1, "copy": 2, "triad": 3}[kind]
-    return BACKEND.roofs.stream_call(device, kind, nbytes // arrays)
+    make = BACKEND.roofs.stream_call
+    return {f"{kind} roof {d.runtime}": make(d, kind, nbytes // arrays) for d in DEVICES}
 
 
 def rows() -> Iterator[Row]:
@@ -225,8 +226,8 @@ def rows() -> Iterator[Row]:
             calls["torch"] = torch_
         calls["jax"] = jax_call(jax_, *operands.values())
         reads_only = moved < 1.5 * x.nbytes
-        calls["roof"] = stream_roof(("read" if reads_only else "copy",), int(moved))
-        return f"f32 {name}", moved, "GB/s", calls
+        calls |= stream_roofs("read" if reads_only else "copy", int(moved))
+        return f"f32 {name}", moved, "GB/s", calls, 0.0
 
     n, jnn = 2.0 * x.nbytes, jax.nn
     yield row("softmax", "softmax", {"x": x}, {"axis": -1}, n,
@@ -317,7 +318,7 @@ def attention() -> Iterator[Row]:
                 *swapped,
             )
             work = 4.0 * b * h * s * t * d * (0.5 if lower else 1.0)
-            yield f"{dtypes.short(dtype)} {name}", work, "GFLOP/s", calls
+            yield f"{dtypes.short(dtype)} {name}", work, "GFLOP/s", calls, work
 
 
 def clblast_call(a: Any, b: Any) -> Callable[[], Any] | None:
@@ -372,15 +373,18 @@ def show(name: str) -> None:
     print(f"\n{name} (load average {os.getloadavg()[0]:.1f})")
     names = {d.runtime for d in DEVICES}
     ratios: dict[str, list[float]] = {}
-    for label, work, unit, calls in SECTIONS[name]():
+    fma = max(max(BACKEND.roofs.compute_roof(d, "float32")) for d in DEVICES)
+    for label, work, unit, calls, flops in SECTIONS[name]():
         times = medians(calls)
         shown = "  ".join(f"{n} {work / t / 1e9:.1f}" for n, t in times.items())
         print(f"  {label:28} {unit:8} {shown}", flush=True)
         best = min(t for n, t in times.items() if n.split()[0] in names)
+        roofs_ = [t for n, t in times.items() if "roof" in n]
         peers = [t for n, t in times.items() if n in ("numpy", "torch", "jax")]
         against = {
             "best of NumPy/torch/JAX": peers,
-            "roof": [t for n, t in times.items() if "roof" in n],
+            "stream roof": roofs_,
+            "stream or FMA roof": [max(min(roofs_), flops / fma)] if roofs_ else [],
             "CLBlast": [t for n, t in times.items() if n == "clblast"],
         }
         for key, rest in against.items():

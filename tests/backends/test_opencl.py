@@ -67,6 +67,20 @@ def test_every_config_is_right(name, device):
 
 
 @runtimes()
+@pytest.mark.parametrize(
+    "name", ["softmax", "log_softmax", "layer_norm", "add_rms_norm", "gelu", "swiglu", "rope"]
+)
+def test_results_past_the_caches(name, device, monkeypatch):
+    """What is done for tensors beyond the caches is right on small ones, too."""
+    from portable.backends.opencl import _plan
+
+    monkeypatch.setattr(_plan, "STREAM_FROM", 0)
+    count, _, wrong = failures(name, device, 0.1)
+    assert count > 1
+    assert not wrong, "\n".join(wrong[:5])
+
+
+@runtimes()
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize(
