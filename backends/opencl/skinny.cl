@@ -58,7 +58,8 @@ KERNEL void skinny_nt(SKINNY_ARGUMENTS) {
   __global A* out = x + MP * KX;
   __global A* part = out + MP * VW;
   int packed = 0;
-  long chunks = (n + strip - 1) / strip, block = max(4L * VW, 8192 / (MP + R) / VW * VW);
+  long chunks = (n + strip - 1) / strip, most = max(4L * VW, 8192 / (MP + R) / VW * VW);
+  long blocks = (k + most - 1) / most, block = ((k + blocks - 1) / blocks + VW - 1) / VW * VW;
   for (long t = atomic_inc(counter + counter0); t < chunks; t = atomic_inc(counter + counter0)) {
     if (!packed) {
       pack(a + a0, ras, cas, (int)m, (int)k, x, (int)KX);
