@@ -101,8 +101,10 @@ class Survey:
             except Exception as error:  # another library may do it; the reason is told
                 self.failed[f"transfer by {family.name}"] = f"{type(error).__name__}: {error}"
                 continue
+            if found is None:
+                continue
             who = f"{family.name} copy"
-            for way, rates in found.rates.items() if found is not None else ():
+            for way, rates in found.rates.items():
                 _keep(self.transfers, way, who, rates)
                 times = self.transfer_latency.setdefault(way, {}).setdefault(who, [])
                 times += found.latencies[way]

@@ -8,6 +8,7 @@ the bandwidth is what a large one reaches beyond it.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -56,13 +57,14 @@ def libraries(
 
     One that keeps its arrays in host memory is among them; `read` tells.
     """
-    known, seen = registry.families(), set()
+    known = registry.families()
+    seen: set[str] = set()
     for name, device in physical.routes:
         backend = registry.backend(name)
         for family in backend.families:
             if family in known and family not in seen:
                 seen.add(family)
-                yield known[family], lambda b=backend, d=device: b.synchronize(d)  # type: ignore[misc]
+                yield known[family], functools.partial(backend.synchronize, device)
 
 
 def read(family: ArrayFamily, device: str, wait: Callable[[], None]) -> Reading | None:
