@@ -27,7 +27,10 @@ OLDEST = 75
 FEATURES = {90: "a", 100: "a", 103: "a"}
 """Targets whose matrix instructions (wgmma, tcgen05) exist only in the architecture's own set."""
 RESERVED = 1024
-"""Shared memory the system keeps of every block [B]; cuobjdump counts it in from sm_90 on."""
+"""Shared memory the system keeps of every block [B].
+
+From sm_90 on cuobjdump counts it in, for kernels that use shared memory of their own.
+"""
 DEFAULT_THREADS = 256
 """Block size assumed for a third-party kernel that names none."""
 
@@ -70,7 +73,7 @@ def own_name(architecture: str) -> str:
 
 
 def reserved(architecture: str) -> int:
-    """What cuobjdump's figure for shared memory holds of the system's [B]."""
+    """What cuobjdump's figure holds of the system's [B], unless that figure is 0."""
     return RESERVED if _capability(architecture) >= 90 else 0
 
 
@@ -90,7 +93,7 @@ def variants(architecture: str) -> list[dict[str, Any]]:
 
 
 def _described(variant: KernelVariant, architecture: str) -> dict[str, Any]:
-    text = variant.source + ("\n" if reserved(architecture) else "")  # as counted since then
+    text = variant.source + ("\n" if reserved(architecture) else "")  # older builds counted it
     return {
         "kernel": variant.kernel,
         "config": dict(variant.macros),
@@ -191,12 +194,14 @@ def build_source(
     cubin = build_cubin(defines + body, own_name(architecture), include=folders)
     usage, code = (listing(cubin, option) for option in ("-res-usage", "-sass"))
     found = named(list(usage), name)
-    log, kept = usage[found], reserved(architecture)
+    log = usage[found]
+    static = _static(log)
+    kept = min(static, reserved(architecture))
     return {
         "kind": "cuobjdump",
         "assembly": code.get(found, ""),
         "log": log,
-        "shared": int(options.get("shared", 0)) + _static(log) - kept,
+        "shared": int(options.get("shared", 0)) + static - kept,
         "reserved": kept,
         "threads": int(options.get("threads", DEFAULT_THREADS)),
         "binary_size": len(cubin),

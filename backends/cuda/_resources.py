@@ -46,11 +46,11 @@ def tool(name: str) -> str | None:
 def resources(cubin: bytes) -> Mapping[str, Mapping[str, Any]]:
     """Resources by kernel name.
 
-    Each value holds: registers (of a thread), stack [B], shared [B] (static; from sm_90 on with the
-    1 KiB that the system keeps in each block), spills (loads and stores of local memory in the
-    code; kernels here have no local arrays, so each is a spilled register), instructions (Counter
-    by opcode without modifiers), matrix (opcodes of the matrix units), widest_load and widest_store
-    [B] of global memory.
+    Each value holds: registers (of a thread), stack [B], shared [B] (static; from sm_90 on, unless
+    it is 0, with the 1 KiB that the system keeps in each block), spills (loads and stores of local
+    memory in the code; kernels here have no local arrays, so each is a spilled register),
+    instructions (Counter by opcode without modifiers), matrix (opcodes of the matrix units),
+    widest_load and widest_store [B] of global memory.
 
     Raises:
         FileNotFoundError: no cuobjdump.

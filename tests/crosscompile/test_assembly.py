@@ -212,6 +212,35 @@ def test_a_fresh_cuda_build_equals_cuobjdump(cuobjdump, architecture, tmp_path):
     assert len(re.findall(r"\b(?:STL|LDL)\b", code)) <= found["spill_bytes"] // 4
 
 
+BARE = """
+extern "C" __global__ void bare(float* y, const float* x) { y[threadIdx.x] = 2 * x[threadIdx.x]; }
+"""
+DYNAMIC = """
+extern "C" __global__ void dynamic(float* y, const float* x) {
+  extern __shared__ float tile[];
+  tile[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  y[threadIdx.x] = tile[threadIdx.x ^ 33];
+}
+"""
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize(
+    ("name", "text", "shared"), [("bare", BARE, 0), ("dynamic", DYNAMIC, 2048)]
+)
+def test_shared_memory_is_what_the_kernel_asks_for(cuobjdump, architecture, name, text, shared):
+    """cuobjdump counts 1 KiB of the system's from sm_90 on, but not where a kernel uses none."""
+    pytest.importorskip("cuda.core", reason="cuda-core is not installed")
+    from portable.backends.cuda import _crosscompile
+
+    options = {"threads": 256, "shared": shared}
+    artifact = _crosscompile.build_source(name, {}, {}, options, architecture, text=text)
+    printed = number(r"SHARED:(\d+)", cuobjdump(artifact["binary"], "-res-usage"))
+    assert printed == (1024 if shared and architecture != "sm_80" else 0)
+    assert assembly.read(artifact)["shared"] == shared
+
+
 @pytest.mark.parametrize(
     ("architecture", "block", "warps"),
     [("gfx942", 64, 4), ("gfx942", 128, 2), ("gfx1100", 64, 4), ("gfx1100", 128, 8)],
