@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 DEFAULT = (
@@ -129,14 +130,15 @@ def show(console: Console, flat: Sequence, choices: dict, times: Sequence) -> No
         mean = geometric([r for r, _ in rows])
         # A first choice that failed in the oracle's run has no regret: it is counted, not hidden.
         failed = sum(1 for i, name in enumerate(names) if name != "-" and name not in times[i])
-        view.add_row(state, str(len(rows)), str(failed), f"{mean:.3f}", f"{worst:.2f}", str(where))
+        cells = (str(len(rows)), str(failed), f"{mean:.3f}", f"{worst:.2f}", escape(str(where)))
+        view.add_row(state, *cells)
     console.print(view)
     last = list(choices)[-1]
     for name in sorted({n for t in times for n in t}):
         ran = [t[name] / t[c] for t, c in zip(times, choices[last], strict=True)
                if name in t and c in t]  # fmt: skip
         console.print(
-            f"{last} choice against always {name}: {geometric(ran):.2f} times as fast "
+            f"{last} choice against always {escape(name)}: {geometric(ran):.2f} times as fast "
             f"({len(ran)} of {len(times)} problems)"
         )
 

@@ -115,8 +115,9 @@ class Estimate:
 def features(problem: Problem) -> tuple[float, ...]:
     """Position of a problem in shape space: log2 of the sizes that shape its speed.
 
-    Matrix products: batch, m, n, k. Attention: batch x heads, queries, keys, head size. All
-    others: independent rows, and elements per row.
+    Matrix products: batch, m, n, k. Attention: batch x heads, queries, keys, head size.
+    Convolutions: as the product they are, and their kind. All others: independent rows, and
+    elements per row.
     """
     if problem.op in ("matmul", "linear", "quantized_matmul"):
         a, b = problem.tensors[0], problem.tensors[1]
@@ -134,10 +135,20 @@ def features(problem: Problem) -> tuple[float, ...]:
     if problem.op == "conv2d":
         x, w, y = problem.tensors[0], problem.tensors[1], problem.results[0]
         rows = y.shape[0] * y.shape[2] * y.shape[3]
-        return _log2((rows, w.shape[0], math.prod(w.shape[1:]), x.shape[1]))
+        sizes = _log2((rows, w.shape[0], math.prod(w.shape[1:]), x.shape[1]))
+        return (*sizes, _conv_kind(problem))
     first = problem.tensors[0]
     inner = _inner(problem)
     return _log2((max(first.size, 1) // max(inner, 1), inner))
+
+
+def _conv_kind(problem: Problem) -> float:
+    """Where convolutions that kernels treat apart lie, in factors of two: as products of matrices,
+    by windows, or channel by channel, whose time has little to do with that of the others."""
+    w = problem.tensors[1]
+    if dict(problem.params)["groups"] > 1:
+        return 7.0 if w.shape[1] == 1 else 4.0
+    return 0.0 if w.shape[2:] == (1, 1) else 2.0
 
 
 def _inner(problem: Problem) -> int:
@@ -163,6 +174,8 @@ def traits(problem: Problem) -> tuple[Any, ...]:
         for k, v in problem.params
         if k not in ("scale", "eps")
     )
+    if problem.op == "conv2d":
+        params = (("strided", max(dict(problem.params)["stride"]) > 1),)
     return (problem.operands, tuple(t.layout for t in problem.tensors), params)
 
 

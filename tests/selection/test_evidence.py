@@ -65,6 +65,19 @@ def test_expected_errors_grow_down_the_ladder():
     assert errors == sorted(errors)
 
 
+def conv(x, w, **params):
+    return cases.problem_of_shapes(registry.op("conv2d"), (x, w), "float32", params)
+
+
+def test_convolutions_of_another_kind_count_less_than_farther_ones_of_the_same():
+    asked = conv((1, 16, 384, 384), (48, 16, 1, 1))
+    depthwise = conv((4, 32, 112, 112), (32, 1, 3, 3), groups=32, padding=1)
+    pointwise = conv((1, 64, 112, 112), (128, 64, 1, 1))
+    found = Surface([point(depthwise, 0.0, 2.0), point(pointwise, 4.0, 2.0)]).at(asked)
+    assert found[0] > 2.0
+    assert found[2].problem == pointwise
+
+
 def test_a_few_local_records_shift_the_level_of_the_priors_everywhere():
     """Priors say 2^1; here the candidate is four times slower at two places: so elsewhere too."""
     kin = [point(problem(m), 1.0, distance=1.0) for m in (16, 64, 256, 1024, 4096)]
