@@ -304,12 +304,20 @@ def route(
         size = sum(move.taken) + sum(move.given)
 
     def take(array: Any) -> Any:
-        return target.from_host(source.to_host(array), device)
+        host = source.to_host(array)
+        return target.from_host(host if move is None else _row_major(host), device)
 
     def give(array: Any) -> Any:
         return source.from_host(target.to_host(array), back)
 
     return Route(target_name, take, give, copies, size, move)
+
+
+def _row_major(host: Any) -> Any:
+    """What moves is packed first: libraries differ in whether strides survive the way."""
+    import numpy as np
+
+    return np.ascontiguousarray(host).reshape(host.shape)  # 0-d stays 0-d
 
 
 def _copies(

@@ -300,7 +300,8 @@ def _a_guess(candidate: Candidate) -> bool:
 
 def _configs(candidate: Candidate, problem: Problem) -> Sequence[Config]:
     assert candidate.implementation is not None
-    return candidate.implementation.configs(problem, candidate.device) or [{}]
+    posed = candidate.posed(problem)
+    return candidate.implementation.configs(posed, candidate.device) or [{}]
 
 
 def _checked(

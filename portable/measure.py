@@ -63,8 +63,8 @@ PREPARED = 100e-3
 IN_STRIDE times the shortest so far, or for STRIDE_SECONDS."""
 IN_STRIDE, STRIDE_SECONDS = 1.3, 70e-3
 WARM_SECONDS = 70e-3
-"""Length of the warm-up at least [s]: other threads spin for 60 ms, and a pool that slept takes some
-milliseconds to spread over the cores again."""
+"""Length of the warm-up at least [s]: other threads spin for 60 ms, and a pool that slept takes
+some milliseconds to spread over the cores again."""
 MOST_ROUNDS = 3
 """Times max_samples: rounds at the most, when many samples are disturbed."""
 MAX_SAMPLES = 101

@@ -48,6 +48,12 @@ class Candidate:
         """The backend, with the runtime where a device has several: "opencl[intel]"."""
         return f"{self.backend}[{self.device.runtime}]" if self.device.runtime else self.backend
 
+    def posed(self, problem: Problem) -> Problem:
+        """The problem as the kernel sees it: what moved to its device arrives row-major."""
+        if self.route is None or self.route.move is None:
+            return problem
+        return replace(problem, tensors=tuple(t.dense() for t in problem.tensors))
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -155,7 +161,8 @@ def build(op: Op, problem: Problem, candidate: Candidate) -> Kernel:
     """
     assert candidate.implementation is not None and candidate.route is not None
     pass_gate(op, problem, candidate)
-    return candidate.implementation.compile(problem, candidate.device, candidate.config)
+    posed = candidate.posed(problem)
+    return candidate.implementation.compile(posed, candidate.device, candidate.config)
 
 
 def _candidate(
@@ -175,12 +182,12 @@ def _candidate(
     if implementation is None:
         return replace(blank, refused=(f"has no {op.name}",))
     blank = replace(blank, implementation=implementation)
-    reasons = _not_wanted(blank, problem, inputs, settings)
-    reasons += implementation.why_not(problem, device)
-    if reasons:
-        return replace(blank, refused=tuple(reasons))
     route = arrays.route(inputs, entry.backend.families, device.id, problem.results)
     ready = replace(blank, route=route)
+    reasons = _not_wanted(blank, problem, inputs, settings)
+    reasons += implementation.why_not(ready.posed(problem), device)
+    if reasons:
+        return replace(blank, refused=tuple(reasons))
     config, expected = _best_config(ready, op, problem, inputs)
     ready = replace(ready, config=config, estimate=expected)
     if settings.backend is None and (verdict := _verdict(problem, ready)):
@@ -234,7 +241,8 @@ def _best_config(
     assert candidate.implementation is not None
     model = evidence.model_time(candidate.device.id, op.cost(problem))
     known = evidence.known(op.name, candidate.backend, candidate.device.runtime, problem.dtype)
-    configs: Sequence[Config] = candidate.implementation.configs(problem, candidate.device) or [{}]
+    posed = candidate.posed(problem)
+    configs: Sequence[Config] = candidate.implementation.configs(posed, candidate.device) or [{}]
     best: tuple[Config, estimate.Estimate] | None = None
     for config in configs:
         own = known.configs.get(evidence.config_key(config))
@@ -331,11 +339,11 @@ def _judge(op: Op, problem: Problem, candidate: Candidate) -> list[str]:
     """What is wrong: by the gate here, or in a child process for whom we do not trust."""
     assert candidate.implementation is not None and candidate.route is not None
     if trial.needed(candidate.backend):
-        return trial.run(problem, candidate)
+        return trial.run(candidate.posed(problem), candidate)
     subject = gate.Subject(
         candidate.backend, candidate.device, candidate.implementation, candidate.config
     )
-    return gate.failures(op, problem, subject, candidate.route.native)
+    return gate.failures(op, candidate.posed(problem), subject, candidate.route.native)
 
 
 def _verdict(problem: Problem, candidate: Candidate) -> list[str] | None:

@@ -241,7 +241,8 @@ def _searches(
         time_, tried = times.get(candidate.name, (float("inf"), {}))
         if time_ > limit or candidate.implementation is None:
             continue
-        every = list(candidate.implementation.configs(problem, candidate.device))
+        posed = candidate.posed(problem)
+        every = list(candidate.implementation.configs(posed, candidate.device))
         if len(every) < 2:
             continue
         search = configs.Search(every, _expected(candidate, problem, every), seed=seed)

@@ -12,11 +12,12 @@ import time
 import numpy as np
 import pytest
 
+import portable
 from portable import arrays, calibrate, engine, evidence, machine, registry, rooftop, transfer
 from portable.device import Device, DeviceInfo
 from portable.op import TensorSpec
 from portable.roofline import Roofs, Transfer
-from tests.fakes import FakeBackend
+from tests.fakes import Fake, FakeBackend, right_matmul
 
 DEVICE = Device("fake:0", DeviceInfo("toy card", units=1, memory_size=64 << 20))
 TO_DEVICE, TO_HOST = Transfer(200e6, 2e-3), Transfer(100e6, 3e-3)
@@ -235,3 +236,26 @@ def test_an_opencl_driver_that_copies_is_measured():
         assert 1 << 16 <= int(nbytes) <= 1 << 20
         assert 1e6 < float(rate) < 1e12
         assert 0 < float(latency) < 0.1
+
+
+def test_arrays_that_move_arrive_row_major_and_the_kernel_is_posed_so(toy):
+    """Some libraries keep strides on the way to a device, others do not."""
+    posed = []
+
+    class Product(Fake):
+        def compile(self, problem, device, config):
+            posed.extend(t.layout for t in problem.tensors)
+            return super().compile(problem, device, config)
+
+    def run(problem, a, b):
+        assert a.data.flags.c_contiguous and b.data.flags.c_contiguous
+        return ToyArray(right_matmul(problem, a.data, b.data))
+
+    toy._ops["matmul"] = Product(run)
+    engine.refresh()
+    a = np.random.default_rng(0).random((7, 5), np.float32)
+    with portable.using(device=DEVICE.id):
+        found = portable.matmul(a.T, a)
+        assert portable.explain("matmul", a.T, a).choice.backend == "toy"
+    np.testing.assert_allclose(found, a.T @ a, rtol=1e-5)
+    assert posed and set(posed) == {"contiguous"}
