@@ -16,6 +16,7 @@ import argparse
 import math
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -117,7 +118,8 @@ def fastest(records) -> dict[str, float]:
 
 def show(console: Console, flat: Sequence, choices: dict, times: Sequence) -> None:
     """Regret per state, and the gain over every single-backend policy."""
-    view = Table("state", "judged", "chosen failed", "geomean regret", "worst", "where", box=None)
+    head = ("state", "judged", "chosen failed", "the best one", "geomean regret", "worst", "where")
+    view = Table(*head, box=None)
     for state, names in choices.items():
         rows = [
             (times[i][name] / min(times[i].values()), flat[i][1].problem)
@@ -130,9 +132,14 @@ def show(console: Console, flat: Sequence, choices: dict, times: Sequence) -> No
         mean = geometric([r for r, _ in rows])
         # A first choice that failed in the oracle's run has no regret: it is counted, not hidden.
         failed = sum(1 for i, name in enumerate(names) if name != "-" and name not in times[i])
-        cells = (str(len(rows)), str(failed), f"{mean:.3f}", f"{worst:.2f}", escape(str(where)))
-        view.add_row(state, *cells)
+        hits = sum(ratio == 1.0 for ratio, _ in rows)
+        cells = (str(hits), f"{mean:.3f}", f"{worst:.2f}", escape(str(where)))
+        view.add_row(state, str(len(rows)), str(failed), *cells)
     console.print(view)
+    for state, names in choices.items():
+        counts = Counter(name for name in names if name != "-")
+        told = ", ".join(f"{name} {count}" for name, count in counts.most_common())
+        console.print(f"{state}: {escape(told)}")
     last = list(choices)[-1]
     for name in sorted({n for t in times for n in t}):
         ran = [t[name] / t[c] for t, c in zip(times, choices[last], strict=True)
