@@ -249,11 +249,13 @@ def test_a_fresh_build_equals_the_binarys_metadata(compiler, architecture, block
     artifact = build(compiler, architecture, block, warps)
     found = assembly.read(artifact)
     binary = artifact["binary"]
-    total = packed(binary, b".vgpr_count")
-    assert found["registers"] + found["accumulators"] == total
+    total, own = packed(binary, b".vgpr_count"), found["registers"]
+    if found["accumulators"]:  # they start at a multiple of four
+        own += -own % 4
+    assert own + found["accumulators"] == total
     if architecture.startswith("gfx9"):
         assert found["accumulators"] == packed(binary, b".agpr_count")
-        assert (found["accumulators"] > 0) == (block == 128)
+        assert found["accumulators"] > 0 or block == 64
     assert found["scalars"] == packed(binary, b".sgpr_count")
     assert found["spills"] == packed(binary, b".vgpr_spill_count")
     assert (found["spills"] > 0) == (architecture == "gfx1100" and block == 128)
