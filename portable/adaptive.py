@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from portable import arrays, engine, records, registry, selector, stages
+from portable import arrays, engine, filing, records, registry, selector, stages
 from portable.records import Record
 from portable.selector import Candidate
 from portable.settings import Settings
@@ -227,7 +227,7 @@ class Watch:
         start, self._inside = time.perf_counter(), 0.0
         try:
             self._disarm()
-            unbuilt = {n: longest_build() for n in self._by_name if n not in self._ways}
+            unbuilt = dict.fromkeys(self._by_name.keys() - self._ways.keys(), longest_build())
             name = self.beliefs.challenger(time.monotonic(), unbuilt)
             if name is not None and name not in self._ways:
                 self._wanted, name = name, None  # the watching thread builds it
@@ -343,9 +343,7 @@ class Watch:
         return found
 
     def _record(self, name: str, times: tuple[float, ...]) -> Record:
-        from portable import contest
-
-        blank = contest.blank(self.built.choice.problem, self._by_name[name], "skipped")
+        blank = filing.blank(self.built.choice.problem, self._by_name[name], "skipped")
         details = {**blank.details, "source": "adaptive"}
         return replace(
             blank, status="ok", samples=times, cache="warm", method="live", details=details
@@ -382,7 +380,8 @@ def watch(built: engine.Plan, settings: Settings, key: Any) -> None:
     """Put a plan under the adaptive policy."""
     if len(built.choice.candidates) > 1 and not built.inputs.constraints:
         found = Watch(built, settings, key)
-        _watched.add(found)
+        with _wake:
+            _watched.add(found)
         _schedule(found, time.monotonic() + found.beliefs.rules.interval)
 
 
@@ -428,7 +427,9 @@ def _serve() -> None:
 def save(last: bool = False) -> int:
     """Store what was learned since the last time; how many records. Never raises: the store warns
     when it cannot write."""
-    found = [record for watched in list(_watched) for record in watched.learned(last)]
+    with _wake:
+        everyone = list(_watched)
+    found = [record for watched in everyone for record in watched.learned(last)]
     return records.default_store().add(found) if found else 0
 
 

@@ -19,18 +19,17 @@ from portable import (
     estimate,
     evidence,
     explaining,
+    filing,
     machine,
     measure,
     registry,
     selector,
 )
 from portable import stages as staging
-from portable._about import VERSION
-from portable.backend import ArrayFamily, Config, Kernel, trait
+from portable.backend import ArrayFamily, Config, Kernel
 from portable.errors import PortableError
 from portable.op import Op, Problem
-from portable.records import DeviceKey, Key, Record, source_hash
-from portable.records import machine as machine_id
+from portable.records import Record
 from portable.selector import Candidate
 from portable.settings import Settings, current
 
@@ -380,23 +379,16 @@ def _record(problem: Problem, entrant: Entrant, samples: measure.Samples) -> Rec
     if samples.status != "ok" or not samples.times:
         reason = samples.reason or "no sample inside the time box"
         status = samples.status if samples.status != "ok" else "skipped"
-        return replace(blank(problem, entrant.candidate, status), reason=reason)
+        return filing.blank(problem, entrant.candidate, status, reason)
+    blank = filing.blank(problem, entrant.candidate, "skipped")
     return replace(
-        blank(problem, entrant.candidate, "exception"),
+        blank,
         samples=samples.times,
         cache=samples.cache,
         method=samples.method,
         status=_bound_status(problem, entrant.candidate, samples),
-        details={**_about(entrant.candidate), "first_call": samples.first, "inner": samples.inner},
+        details={**blank.details, "first_call": samples.first, "inner": samples.inner},
     )
-
-
-def _about(candidate: Candidate) -> dict[str, Any]:
-    """What a report needs that another machine cannot know: the porting path, the clock seen."""
-    path = registry.backend(candidate.backend).path
-    if candidate.implementation is not None:
-        path = trait(candidate.implementation, "PATH", path)
-    return {"path": path, "device_clock": machine.device(candidate.device.id).info.clock}
 
 
 def refusals(result: Result) -> list[Record]:
@@ -442,8 +434,7 @@ def _bound_status(problem: Problem, candidate: Candidate, samples: measure.Sampl
 
 
 def _failure(problem: Problem, candidate: Candidate, status: str, error: Exception) -> Record:
-    reason = f"{type(error).__name__}: {error}"[:2000]
-    return replace(blank(problem, candidate, status), reason=reason)
+    return filing.blank(problem, candidate, status, f"{type(error).__name__}: {error}")
 
 
 def _status(error: Exception) -> str:
@@ -456,29 +447,4 @@ def _status(error: Exception) -> str:
     return measure.classify(error)[0]
 
 
-def blank(problem: Problem, candidate: Candidate, status: str) -> Record:
-    """A record of a candidate with its circumstances, without samples."""
-    physical = machine.device(candidate.device.id)
-    implementation = candidate.implementation
-    roofs = physical.roofs
-    return Record(
-        problem=problem,
-        backend=candidate.backend,
-        implementation=getattr(implementation, "__name__", type(implementation).__name__),
-        device=DeviceKey.of(candidate.device, physical.spec.key if physical.spec else ""),
-        runtime=candidate.device.runtime,
-        config=dict(candidate.config),
-        versions=_versions(candidate.backend),
-        source_hash=source_hash(implementation),
-        status="skipped" if status == "ok" else status,
-        machine=machine_id(),
-        roofs=roofs.flat() if roofs is not None else {},
-        details=_about(candidate),
-    )
-
-
-def _versions(backend: str) -> Mapping[str, str]:
-    return {**evidence.versions(backend), "portable": VERSION}
-
-
-__all__ = ["Entrant", "Key", "Result", "contest", "refusals"]
+__all__ = ["Entrant", "Result", "contest", "refusals"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from portable import arrays, estimate, evidence, gate, machine, registry, trial
+from portable import arrays, estimate, evidence, filing, gate, machine, registry, trial
 from portable.backend import Config, Implementation, Kernel, trait
 from portable.device import Device
 from portable.errors import CompileError, PluginError, UnsupportedError, WrongResultError
@@ -309,7 +309,7 @@ def pass_gate(op: Op, problem: Problem, candidate: Candidate) -> None:
         else:
             store.put_fact("gate", _gate_key(problem, candidate), verdict)
         if verdict:
-            store.add([trial.failure(problem, candidate, status, "; ".join(verdict))])
+            store.add([filing.blank(problem, candidate, status, "; ".join(verdict))])
     if verdict:
         raise WrongResultError(
             f"{candidate.name} {_outside(op.name, problem, verdict)}", gate.status_of(verdict)
@@ -329,7 +329,7 @@ def keep_broken(problem: Problem, refused: Sequence[Candidate]) -> None:
         store, key = records.default_store(), " ".join(seen)
         if store.fact("broken", key) != reason:
             store.put_fact("broken", key, reason)
-            store.add([trial.failure(problem, candidate, "exception", reason)])
+            store.add([filing.blank(problem, candidate, "exception", reason)])
 
 
 _kept_broken: dict[tuple[str, str], str] = {}
@@ -366,7 +366,7 @@ def _gate_key(problem: Problem, candidate: Candidate) -> str:
             "op": problem.op,
             "contract": problem.version,
             "dtype": problem.dtype,
-            "layouts": ",".join(t.layout for t in problem.tensors),
+            "layouts": ",".join(t.layout for t in candidate.posed(problem).tensors),
             "operands": ",".join(problem.operands),
             "precision": problem.precision,
             "candidate": candidate.name,

@@ -17,12 +17,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from portable import evidence, gate, isolate, machine, registry
-from portable._about import VERSION
+from portable import gate, isolate, registry
 from portable.errors import PortableError
 from portable.op import Problem
-from portable.records import DeviceKey, Record, problem_from_json, problem_to_json, source_hash
-from portable.records import machine as machine_id
+from portable.records import problem_from_json, problem_to_json
 
 if TYPE_CHECKING:
     from portable.selector import Candidate
@@ -110,26 +108,4 @@ def child(
     return gate.run_and_check(op, posed, arrays, subject, native)
 
 
-def failure(problem: Problem, candidate: Candidate, status: str, reason: str) -> Record:
-    """The record of a candidate that failed, with its circumstances; one that could not even be
-    imported has none but the machine."""
-    implementation = candidate.implementation
-    known = implementation is not None and not candidate.broken
-    spec = machine.device(candidate.device.id).spec if known else None
-    name = getattr(implementation, "__name__", type(implementation).__name__)
-    return Record(
-        problem=problem,
-        backend=candidate.backend,
-        implementation=name if known else "",
-        device=DeviceKey.of(candidate.device, spec.key if spec else ""),
-        runtime=candidate.device.runtime,
-        config=dict(candidate.config),
-        versions={**(evidence.versions(candidate.backend) if known else {}), "portable": VERSION},
-        source_hash=source_hash(implementation) if known else "",
-        status=status,
-        reason=reason[:2000],
-        machine=machine_id(),
-    )
-
-
-__all__ = ["child", "failure", "needed", "run"]
+__all__ = ["child", "needed", "run"]
