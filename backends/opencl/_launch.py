@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from portable import dtypes
-from portable.backends.opencl import _build, _memory, _runtime, _threads
+from portable.backends.opencl import _build, _memory, _runtime
 from portable.device import Device
 from portable.op import Problem, TensorSpec
 
@@ -62,8 +62,6 @@ class _Bound:
         cl = _runtime.load()
         self.device = context.devices[0]
         self.mode = _runtime.host_mode(self.device)
-        runtime = _runtime.runtime_name(self.device.platform.name)
-        self.settling = _threads.SETTLING if _threads.wanted(runtime) else 0
         self.steps: list[tuple[Any, tuple[int, ...], tuple[int, ...], list[tuple[int, Array]]]] = []
         for step in steps:
             kernel = cl.Kernel(_build.program(context, step.files, step.options), step.name)
@@ -121,12 +119,7 @@ class Launcher:
             queue = _runtime.queue(self._device)
             bound = self._own(queue.context)
             run = self._shared if bound.mode == "svm" else self._buffers
-            if bound.settling:
-                bound.settling -= 1
-                with _threads.watched():
-                    results = run(bound, queue, arrays)
-            else:
-                results = run(bound, queue, arrays)
+            results = run(bound, queue, arrays)
         else:
             _runtime.check_process()
             results = self._native(arrays)

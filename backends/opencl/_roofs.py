@@ -6,14 +6,13 @@ All compute units work at once. A full set takes a few seconds.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from portable.backends.opencl import _build, _memory, _runtime, _threads
+from portable.backends.opencl import _build, _memory, _runtime
 from portable.backends.opencl._plan import is_cpu, local_size, vector_width, why_not_double
 from portable.device import Device
 from portable.errors import UnknownNameError
@@ -70,7 +69,7 @@ def compute_roof(device: Device, dtype: str, samples: int = 25) -> list[float]:
         kernel.set_args(out, np.int32(rounds))
         cl.enqueue_nd_range_kernel(queue, kernel, (grid,), (local,)).wait()
 
-    _settle(device, call)
+    _settle(call)
     while len(rates) < samples:
         start = time.perf_counter()
         call()
@@ -90,7 +89,7 @@ def stream(device: Device, kind: str, nbytes: int, samples: int = 7) -> list[flo
     overwritten is not counted.
     """
     call, moved, passes = _stream(device, kind, nbytes, _MOVED)
-    _settle(device, call)
+    _settle(call)
     rates = []
     for _ in range(samples):
         start = time.perf_counter()
@@ -99,12 +98,10 @@ def stream(device: Device, kind: str, nbytes: int, samples: int = 7) -> list[flo
     return rates
 
 
-def _settle(device: Device, call: Callable[[], None]) -> None:
-    """Calls that are not timed: the first builds the kernel and starts threads, which are watched
-    where the runtime may tie them to one core."""
+def _settle(call: Callable[[], None]) -> None:
+    """Calls that are not timed: the first builds the kernel, and pages and threads come in."""
     for _ in range(_UNTIMED):
-        with _threads.watched() if _threads.wanted(device.runtime) else contextlib.nullcontext():
-            call()
+        call()
 
 
 def stream_call(device: Device, kind: str, nbytes: int) -> Callable[[], None]:

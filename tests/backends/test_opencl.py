@@ -317,36 +317,63 @@ def test_results_of_an_empty_axis():
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be tied here")
-def test_threads_that_appear_in_a_launch_are_not_left_tied_to_one_core(monkeypatch):
+def test_threads_that_the_runtime_starts_are_not_left_tied_to_one_core(monkeypatch):
     from portable.backends.opencl import _threads
 
     allowed = os.sched_getaffinity(0)
     if len(allowed) < 2:
-        pytest.skip("one core only")
+        pytest.skip("one core only: there is nothing to tie a thread to")
     for name in _threads.USER_SETTINGS:
         monkeypatch.delenv(name, raising=False)
-    assert _threads.wanted("intel") and not _threads.wanted("pocl")
-    tied, done = threading.Event(), threading.Event()
+    done, one = threading.Event(), {min(allowed)}
 
-    def tied_worker():
-        os.sched_setaffinity(0, {min(allowed)})
-        tied.set()
-        done.wait(10)
+    def tied():
+        """A running thread that has tied itself to one core."""
+        ready = threading.Event()
 
-    def start():
-        thread = threading.Thread(target=tied_worker)
+        def work():
+            os.sched_setaffinity(0, one)
+            ready.set()
+            done.wait(10)
+
+        thread = threading.Thread(target=work)
         thread.start()
-        assert tied.wait(10)
+        assert ready.wait(10)
         return thread
 
-    users = start()  # not ours: it was there before
-    with _threads.watched():
-        tied.clear()
-        ours = start()
-    assert os.sched_getaffinity(ours.native_id) == allowed
-    assert os.sched_getaffinity(users.native_id) == {min(allowed)}
-    done.set()
-    for thread in (users, ours):
-        thread.join(10)
+    users = tied()
+    with _threads.freed("intel"):
+        ours = tied()
+    with _threads.freed("pocl"):
+        others = tied()
     monkeypatch.setenv(_threads.USER_SETTINGS[0], "close")
-    assert not _threads.wanted("intel")
+    with _threads.freed("intel"):
+        wished = tied()
+    found = [os.sched_getaffinity(t.native_id) for t in (users, ours, others, wished)]
+    done.set()
+    for thread in (users, ours, others, wished):
+        thread.join(10)
+    assert found == [one, allowed, one, one]
+
+
+@pytest.mark.skipif("intel" not in {d.runtime for d in DEVICES}, reason="no Intel runtime")
+def test_no_thread_of_intels_runtime_is_tied():
+    """It ties its worker in most processes, not in all: four of them."""
+    code = """if True:
+        import os
+        from pathlib import Path
+        from portable import registry
+        from portable.backends.opencl import _runtime
+        devices = registry.backend("opencl").devices()
+        before = {task.name for task in Path("/proc/self/task").iterdir()}
+        _runtime.context(next(d for d in devices if d.runtime == "intel"))
+        new = {task.name for task in Path("/proc/self/task").iterdir()} - before
+        print([os.sched_getaffinity(int(t)) == os.sched_getaffinity(0) for t in new])
+    """
+    for _ in range(4):
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+        )
+        found = done.stdout.strip().splitlines()[-1]
+        assert "True" in found, "it does start threads"
+        assert "False" not in found
