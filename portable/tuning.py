@@ -290,17 +290,13 @@ def _same(one: Record, other: Record) -> bool:
 
 
 def _finalists(first: contests.Result) -> list[tuple[str, dict[str, Any]]]:
-    """(candidate, config) of the best few: of each candidate its best config, then the fastest;
-    and who was expected to be best, whom few disturbed samples must not keep out."""
+    """(candidate, config) of the best few: of each candidate its best config, then the fastest."""
     best: dict[str, Record] = {}
     for record in sorted((r for r in first.records if r.ok), key=_quick):
         best.setdefault(contests.candidate_name(record), record)
     limit = NEAR * _quick(next(iter(best.values()))) if best else 0.0
-    favourite = next((contests.candidate_name(r) for r in first.records if r.ok), "")
-    near = [name for name, r in best.items() if _quick(r) <= limit][:FINALISTS]
-    if best and favourite not in near:
-        near.append(favourite)
-    return [(name, dict(best[name].config)) for name in near]
+    near = [(name, dict(r.config)) for name, r in best.items() if _quick(r) <= limit]
+    return near[:FINALISTS]
 
 
 def _priority(entrant: str) -> int:
