@@ -100,9 +100,9 @@ class Search:
         self._centred = self._mean - self._mean.mean()
         self._places = _places(configs)
         own = spread or Spread()
-        self._regimes = [_Regime(own, len(configs))]
-        if surprise != 1.0:
-            self._regimes.append(_Regime(own.scaled(surprise), len(configs)))
+        self._reach = own.reach
+        factors = (1.0,) if surprise == 1.0 else (1.0, surprise)
+        self._regimes = [_Regime(own.scaled(f), self._places, self._centred) for f in factors]
         self.measured: dict[int, float] = {}
         """Time by index of the config; infinite where it failed."""
         self._random = random.Random(seed)
@@ -120,9 +120,9 @@ class Search:
 
     def _see(self, index: int, time: float) -> None:
         self.measured[index] = time
-        alike = self._places.alike(index)
+        alike = self._places.alike(index, self._reach)
         for regime in self._regimes:
-            regime.add(alike, self._places, self._centred, index)
+            regime.add(alike, index)
 
     def propose(self, count: int = 1) -> list[int]:
         """Configs to measure next, the most promising first; fewer where few are left.
@@ -138,7 +138,6 @@ class Search:
             del self.measured[index]
             for regime in self._regimes:
                 regime.columns.pop()
-                regime.seen.pop()
         return found
 
     def gain(self) -> float:
@@ -182,57 +181,49 @@ class Search:
         import numpy as np
 
         times = np.array([self.measured[i] for i in seen])
-        ran = np.isfinite(times)
-        if not ran.any():
+        if not np.isfinite(times).any():
             best = float(self._mean[seen].min())
             return np.full(len(seen), best + math.log(FLOOR)), best
-        best = float(-np.log(times[ran].min()))
-        least = best + math.log(FLOOR)
-        return np.maximum(np.where(ran, -np.log(np.where(ran, times, 1.0)), least), least), best
+        best = float(-np.log(times.min()))
+        return np.maximum(-np.log(times), best + math.log(FLOOR)), best
 
 
 class _Regime:
     """One prior of the difference to what is expected, with the covariances of what was seen."""
 
-    def __init__(self, spread: Spread, count: int) -> None:
-        self.spread, self.count = spread, count
-        self.columns: list[Any] = []
-        self.seen: list[int] = []
+    def __init__(self, spread: Spread, places: _Places, centred: Any) -> None:
+        self.spread, self._places, self._centred = spread, places, centred
+        self.columns: list[Any] = []  # in the order of what was seen
+        s = spread
+        own = s.level**2 + s.taste**2 + s.local**2
+        own += s.pair**2 if places.parameters > 1 else 0.0
+        own += s.switches**2 if places.switches else 0.0
+        self._diagonal = own + s.trust**2 * centred**2
 
-    def add(self, alike: Any, places: _Places, centred: Any, index: int) -> None:
-        """Covariance of every config with one more that was measured."""
-        s = self.spread
-        column = s.level**2 + s.trust**2 * centred * centred[index]
-        kernel = alike(s.reach)
-        total, squares, product = kernel.sum(0), (kernel**2).sum(0), kernel.prod(0)
-        number = max(len(kernel), 1)
+    def add(self, alike: Any, index: int) -> None:
+        """Covariance of every config with one more that was measured; see `_Places.alike`."""
+        s, places = self.spread, self._places
+        column = s.level**2 + s.trust**2 * self._centred * self._centred[index]
+        total, squares, product = alike.sum(0), (alike**2).sum(0), alike.prod(0)
+        number = max(places.parameters, 1)
         column = column + s.taste**2 * total / number + s.local**2 * product
         pairs = number * (number - 1) / 2
         if pairs:
             column = column + s.pair**2 * (total**2 - squares) / 2 / pairs
         if places.switches:
-            column = column + s.switches**2 * kernel[places.switches].prod(0)
+            column = column + s.switches**2 * alike[places.switches].prod(0)
         self.columns.append(column)
-        self.seen.append(index)
-        self.diagonal = self._diagonal(places, centred)
-
-    def _diagonal(self, places: _Places, centred: Any) -> Any:
-        s = self.spread
-        own = s.level**2 + s.taste**2 + s.local**2
-        own += s.pair**2 if places.parameters > 1 else 0.0
-        own += s.switches**2 if places.switches else 0.0
-        return own + s.trust**2 * centred**2
 
     def posterior(self, mean: Any, seen: list[int], values: Any) -> tuple[Any, Any, float]:
         """Mean and standard deviation per config given the values, and their log likelihood."""
         import numpy as np
 
-        columns = np.array(self.columns)  # in the order of `seen`
+        columns = np.array(self.columns)
         own = columns[:, seen] + self.spread.noise**2 * np.eye(len(seen))
         root = np.linalg.cholesky(own)
         solved = np.linalg.solve(root, np.column_stack([values - mean[seen], columns]))
         residual, reach = solved[:, 0], solved[:, 1:]
-        variance = np.maximum(self.diagonal - (reach**2).sum(0), 1e-9)
+        variance = np.maximum(self._diagonal - (reach**2).sum(0), 1e-9)
         likelihood = -float(np.log(np.diag(root)).sum()) - float(residual @ residual) / 2
         return mean + reach.T @ residual, np.sqrt(variance), likelihood
 
@@ -244,16 +235,12 @@ class _Places:
         self.columns, self.switches, self.count = columns, switches, count
         self.parameters = len(columns)
 
-    def alike(self, index: int) -> Any:
-        """Function of the reach: likeness, 0 to 1, of every config with one, per parameter."""
+    def alike(self, index: int, reach: float) -> Any:
+        """Likeness, 0 to 1, of every config with one, per parameter."""
         import numpy as np
 
         squared = [(c - c[index]) ** 2 for c in self.columns]
-
-        def kernel(reach: float) -> Any:
-            return np.array([np.exp(-s / (2 * reach**2)) for s in squared]).reshape(-1, self.count)
-
-        return kernel
+        return np.array([np.exp(-s / (2 * reach**2)) for s in squared]).reshape(-1, self.count)
 
 
 APART = 1e3
