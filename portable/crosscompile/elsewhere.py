@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from portable import machine, registry, roofline
+from portable import registry, roofline
 from portable.crosscompile.facts import Built, Row, Target
 from portable.crosscompile.run import Progress, Report, crosscompile
 from portable.crosscompile.show import config_text, matrix_text, occupancy_text, registers
@@ -100,23 +100,16 @@ def elsewhere(
     Raises:
         UnknownNameError: an unknown target.
     """
-    where = _resolve(target)
+    where = resolve(target)
     report = crosscompile(
-        problems=[("", problem)], targets=[where.spec.key if target == "here" else target],
-        budget=math.inf if build else 0.0, progress=progress,
+        problems=[("", problem)], targets=[target], budget=math.inf if build else 0.0,
+        progress=progress,
     )  # fmt: skip
     try:
         sol = roofline.speed_of_light(registry.op(problem.op).cost(problem), where.spec)
     except DTypeError:
         sol = None
     return Elsewhere(problem, where, sol, report)
-
-
-def _resolve(name: str) -> Target:
-    if name != "here":
-        return resolve(name)
-    spec = machine.spec_of(name)
-    return Target(spec.key, spec.architecture, spec)
 
 
 def _cells(row: Row) -> Sequence[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portable import hwdb
+from portable import hwdb, machine
 from portable.crosscompile.facts import Target
 from portable.errors import UnknownNameError
 
@@ -21,10 +21,11 @@ DEFAULT_TARGETS = (
 
 
 def resolve(name: str) -> Target:
-    """The target of an architecture ("gfx942") or of a device of the database ("MI300X").
+    """The target of an architecture ("gfx942"), of a device of the database ("MI300X") or "here".
 
     Raises:
-        UnknownNameError: neither; near names are listed.
+        UnknownNameError: none of these; near names are listed.
+        PortableError: the device here is not in the database.
     """
     plain = name.strip().lower().rstrip("af") if name.lower().startswith("sm_") else name.strip()
     if plain in REPRESENTATIVE:
@@ -34,7 +35,7 @@ def resolve(name: str) -> Target:
     if same:
         return Target(plain, plain, max(same, key=lambda spec: spec.units))
     try:
-        spec = hwdb.get(name)
+        spec = machine.spec_of(name) if name == "here" else hwdb.get(name)
     except UnknownNameError:
         known = {s.architecture for s in hwdb.all_specs() if s.limits and s.kind == "gpu"}
         raise UnknownNameError(
