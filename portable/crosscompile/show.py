@@ -175,18 +175,15 @@ def summary(report: Report) -> str:
     """Counts in one sentence, with the compilers."""
     rows = report.rows
     ok = sum(row.built.ok for row in rows)
-    kinds: dict[str, int] = {}
-    for row in rows:
-        for kind in {finding.kind for finding in row.findings}:
-            kinds[kind] = kinds.get(kind, 0) + 1
+    kinds = Counter(kind for row in rows for kind in {finding.kind for finding in row.findings})
     found = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
     made = "; ".join(
         f"{name}: " + ", ".join(f"{k} {v}" for k, v in versions.items())
         for name, versions in report.versions.items()
     )
     left = f", {len(report.unbuilt)} left out because the time was up" if report.unbuilt else ""
-    text = f"{len(rows)} builds, {ok} without error{left}. Rows with findings: {found}. {made}"
-    return text.rstrip(". ") if not made else text
+    parts = (f"{len(rows)} builds, {ok} without error{left}", f"Rows with findings: {found}", made)
+    return ". ".join(filter(None, parts))
 
 
 def table(report: Report, all_columns: bool = False) -> Any:
