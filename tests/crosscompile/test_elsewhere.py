@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import portable
@@ -11,15 +12,6 @@ from portable.crosscompile import worker
 from portable.registry import op
 
 pytest.importorskip("triton", reason="triton is not installed")
-np = pytest.importorskip("numpy")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def own_cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("builds")
-        patch.setenv("PORTABLE_CROSSCOMPILE_CACHE", str(folder))
-        yield folder
 
 
 @pytest.fixture

@@ -19,14 +19,6 @@ KERNELS = str(Path(__file__).with_name("kernels.py"))
 SCALE = "x: *fp16, y: *fp16, n: i32:16, FACTOR = 2.0, BLOCK = 1024, num_warps = 4"
 
 
-@pytest.fixture(autouse=True, scope="module")
-def own_cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("builds")
-        patch.setenv("PORTABLE_CROSSCOMPILE_CACHE", str(folder))
-        yield folder
-
-
 def build(name, signature, *targets, **options):
     return cc.crosscompile_source(f"{KERNELS}::{name}", signature, targets=targets, jobs=1,
                                   **options)  # fmt: skip
