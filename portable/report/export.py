@@ -270,7 +270,7 @@ def _projected_lines(report: Report) -> list[str]:
     rows = [
         [device.spec.name, name, time_text(sol), time_text(time) if time is not None else "-"]
         for device in report.projected
-        for name, (sol, time, _) in device.totals.items()
+        for name, _, (sol, time, _) in device.sums(report.workloads)
     ]
     head = ["device", "workload", "T_SOL", "projected"]
     return ["## Projected, not measured", "", *_table(head, rows), ""]

@@ -214,14 +214,10 @@ def _bar(total: Total, longest: float) -> dict[str, Any]:
 
 
 def _projected(device: Any, report: Report) -> dict[str, Any]:
-    totals = []
-    for weights in report.workloads:
-        basis = _bases(device, weights.calls)
-        totals.append((weights.name, len(weights.calls), *device.totals[weights.name], basis))
-        if weights.name in device.whole:
-            whole, found = device.whole[weights.name]
-            basis = _bases(device, whole.calls)
-            totals.append((f"{weights.name}, all of it", len(whole.calls), *found, basis))
+    totals = [
+        (name, len(weights.calls), *found, _bases(device, weights.calls))
+        for name, weights, found in device.sums(report.workloads)
+    ]
     return {"device": device, "totals": totals}
 
 

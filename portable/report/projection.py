@@ -11,7 +11,7 @@ an expectation, never a measurement, and views keep the two apart.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from portable.device import DeviceSpec
@@ -77,6 +77,17 @@ class Projected:
     rows: list[Projection]
     totals: dict[str, Sum] = field(default_factory=dict)
     whole: dict[str, tuple[Weights, Sum]] = field(default_factory=dict)
+
+    def sums(self, workloads: Iterable[Weights]) -> Iterator[tuple[str, Weights, Sum]]:
+        """(name, weights, sum) of each workload's measured part, then of all of it if that is more.
+
+        Args:
+            workloads: the measured parts.
+        """
+        for part in workloads:
+            yield part.name, part, self.totals[part.name]
+            if part.name in self.whole:
+                yield (f"{part.name}, all of it", *self.whole[part.name])
 
 
 def project(

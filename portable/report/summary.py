@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from textwrap import shorten
 
 from portable.report.model import Report
 from portable.report.places import UNTRIED, Place
@@ -119,13 +120,10 @@ def _refused(report: Report) -> list[str]:
         if row.status == "unsupported" and row.candidate not in ran:
             found.setdefault(row.candidate, []).append(row.reason)
     said = [
-        f"{name} ({_cut(Counter(r).most_common(1)[0][0])})" for name, r in sorted(found.items())
+        f"{name} ({shorten(Counter(r).most_common(1)[0][0], 160, placeholder=' …')})"
+        for name, r in sorted(found.items())
     ]
     return [f"Not able to run here: {', '.join(said)}."] if said else []
-
-
-def _cut(text: str, most: int = 160) -> str:
-    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " …"
 
 
 def _single(total: Total) -> str:

@@ -191,8 +191,7 @@ def projected(report: Report) -> Table:
         title="PROJECTED, not measured: speed of light, and the efficiency seen on kin",
     )  # fmt: skip
     for device in report.projected:
-        more = {f"{name}, all of it": found for name, (_, found) in device.whole.items()}
-        for name, (sol, time, missing) in (device.totals | more).items():
+        for name, _, (sol, time, missing) in device.sums(report.workloads):
             _add(
                 table, device.spec.name, name, time_text(sol),
                 time_text(time) if time is not None else "-", str(missing) if missing else "",
