@@ -1,6 +1,6 @@
 """The main job: real layers of Llama-3.1-8B and BERT-base on this very machine.
 
-    make demo            (or: python -m bench.demo [--share 0.7] [--limit 14] [--budget 3])
+    make demo            (or: python -m bench.demo [--share 0.8] [--limit 12] [--budget 3])
 
 Looks at the machine, measures its roofs, times every eligible backend on the weightiest layers of
 the two models, shows how far each is from the speed of light, which one a call is given to and how

@@ -34,7 +34,7 @@ BACKEND = registry.backend("opencl")
 DEVICES = [d for d in BACKEND.devices() if d.id == "cpu"]
 RNG = np.random.default_rng(0)
 ROUNDS, BURST, PAUSE = 5, 0.06, 0.04
-"""Bursts of each candidate, seconds of a burst, and before it (OpenBLAS spins for 26 ms)."""
+"""Bursts of each candidate, seconds of a burst, and of the pause before it."""
 clock = time.perf_counter
 
 # Facts from the published workloads: (name, m, n, k) of layers x @ w.T, scaled to a CPU.
@@ -102,6 +102,9 @@ def medians(calls: Calls) -> dict[str, float]:
     Threads of a library spin for a while after its call, on the other core too: so there is a pause
     between candidates until they sleep, and a first call of each burst, which wakes its own
     threads and is not counted.
+
+    Not `portable.measure`, which asks who is fastest: it ends when that is known, and those far
+    behind rest after a few samples. Here each has the same time, for calls in a loop.
     """
     for call in calls.values():
         call()

@@ -5,7 +5,8 @@
 Accepted: the FMA roof within 5 % of the C micro-kernel, the triad within 10 % of C STREAM.
 
 Both libraries keep threads that spin for a while after a call, on the cores of the other one. So
-before each side is timed there is a pause, and one call that is not timed.
+before each side is timed there is a pause, and one call that is not timed. (Not by
+`portable.measure`: our FMA rate is what the code under test reports, not a call that can be timed.)
 """
 
 from __future__ import annotations
