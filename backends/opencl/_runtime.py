@@ -17,7 +17,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from portable.backends.opencl import _threads
 from portable.device import Device, DeviceInfo
 from portable.errors import PortableError
 
@@ -231,8 +230,7 @@ def native(device: Device) -> cl.Device:
 
 @cache
 def _context(device_id: str, runtime: str) -> cl.Context:
-    with _threads.freed(runtime):
-        return load().Context([_table()[device_id, runtime][1]])
+    return load().Context([_table()[device_id, runtime][1]])
 
 
 def context(device: Device) -> cl.Context:
