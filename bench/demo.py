@@ -92,7 +92,7 @@ def compiled_elsewhere(console: Console) -> dict:
         console.print(show.table(found), soft_wrap=True)
         console.print(escape(show.summary(found)))
     for reason in found.skipped:
-        console.print(f"not tried: {escape(reason)}")
+        console.print(f"not tried: {escape(str(reason))}")
     return show.data(found)
 
 

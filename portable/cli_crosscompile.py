@@ -144,6 +144,6 @@ def _show(report: Report, diff: tuple[str, str] | None, wide: bool) -> None:
         console.print(show.table(report, wide))
     console.print(escape(show.summary(report)))
     for reason in report.skipped:
-        console.print(f"not tried: {escape(reason)}", style="dim")
+        console.print(f"not tried: {escape(str(reason))}", style="dim")
     if not diff and any(row.roof_share is not None for row in report.rows):
         console.print(judge.ASSUMPTIONS, style="dim")

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from portable.crosscompile.compare import Difference, compare
 from portable.crosscompile.elsewhere import Elsewhere, elsewhere
-from portable.crosscompile.facts import Built, Finding, Row, Target, Unit
+from portable.crosscompile.facts import Built, Finding, Row, Skipped, Target, Unit
 from portable.crosscompile.run import Report, checked, crosscompile, failures
 from portable.crosscompile.source import crosscompile_source
 from portable.crosscompile.targets import DEFAULT_TARGETS, resolve
@@ -53,6 +53,7 @@ __all__ = [
     "Finding",
     "Report",
     "Row",
+    "Skipped",
     "Target",
     "Unit",
     "checked",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from portable.crosscompile.facts import Row, Unit
+from portable.crosscompile.facts import Row, Skipped, Unit
 
 HALVED = 0.5
 
@@ -29,7 +29,7 @@ class Difference:
 
 
 def compare(
-    rows: Iterable[Row], first: str, second: str, skipped: Iterable[str] = ()
+    rows: Iterable[Row], first: str, second: str, skipped: Iterable[Skipped] = ()
 ) -> list[Difference]:
     """What `second` loses against `first`, per kernel launched by the same problem.
 
@@ -43,7 +43,7 @@ def compare(
             unit = row.unit
             key = (unit.backend, unit.op, unit.label, unit.index)
             sides[row.target.name].setdefault(key, row)
-    reasons = tuple(skipped)
+    reasons = {(s.backend, s.target, s.op, s.label): s.reason for s in skipped}
     found = []
     for key, a in sides[first].items():
         b, unit = sides[second].get(key), a.unit
@@ -58,13 +58,10 @@ def compare(
     return found
 
 
-def _why(unit: Unit, target: str, skipped: Iterable[str]) -> str:
-    starts = (f"{unit.backend} {unit.op} {unit.label} {target}: ", f"{unit.backend} {target}: ")
-    for start in starts:
-        for line in skipped:
-            if line.startswith(start):
-                return f": {line.removeprefix(start)}"
-    return ""
+def _why(unit: Unit, target: str, reasons: Mapping[tuple[str, str, str, str], str]) -> str:
+    whole = reasons.get((unit.backend, target, "", ""), "")
+    reason = reasons.get((unit.backend, target, unit.op, unit.label), whole)
+    return f": {reason}" if reason else ""
 
 
 def _losses(a: Row, b: Row, second: str) -> list[tuple[str, str]]:

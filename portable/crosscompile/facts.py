@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from portable.backend import Missing
 from portable.device import DeviceSpec
 from portable.op import Problem
 
@@ -65,6 +66,32 @@ class Unit:
     factor: str = ""
     depth: int = 0
     source: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """What could not be tried. `str()` is one line: "triton: not installed".
+
+    Attributes:
+        backend: name.
+        reason: in words, with what helps.
+        target, op, label: what it is about; "" where it is about all of them.
+    """
+
+    backend: str
+    reason: str
+    target: str = ""
+    op: str = ""
+    label: str = ""
+
+    @classmethod
+    def missing(cls, backend: str, why: Missing) -> Skipped:
+        """A backend whose compiler is not here."""
+        return cls(backend, f"{why.reason}. {why.install}".strip())
+
+    def __str__(self) -> str:
+        about = " ".join(filter(None, (self.backend, self.op, self.label, self.target)))
+        return f"{about}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from portable import isolate, registry
 from portable.crosscompile import cache, worker
-from portable.crosscompile.facts import KINDS, Built, Finding, Row, Target, Unit
+from portable.crosscompile.facts import KINDS, Built, Finding, Row, Skipped, Target, Unit
 from portable.crosscompile.judge import judge
 from portable.crosscompile.problems import representative
 from portable.crosscompile.targets import DEFAULT_TARGETS, resolve
@@ -33,14 +33,14 @@ class Report:
 
     Attributes:
         rows: by backend, op, problem and target.
-        skipped: what could not be tried at all, with reasons ("triton: not installed").
+        skipped: what could not be tried at all, with reasons.
         versions: compilers by backend.
         unbuilt: what was left out, because it is not in the cache and nothing was to be built, or
             because the time was up.
     """
 
     rows: tuple[Row, ...]
-    skipped: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
     versions: dict[str, dict[str, str]]
     unbuilt: tuple[tuple[Unit, Target], ...] = ()
 
@@ -86,11 +86,13 @@ def crosscompile(
     if not problems:
         work = list(representative(names))
     where = [resolve(name) for name in targets or DEFAULT_TARGETS]
-    units, skipped, versions = [], [], {}
+    units: list[tuple[Unit, Target]] = []
+    skipped: list[Skipped] = []
+    versions = {}
     for name in backends or hooks:
         missing = hooks[name].why_missing()
         if missing is not None:
-            skipped.append(f"{name}: {missing.reason}. {missing.install}".strip())
+            skipped.append(Skipped.missing(name, missing))
             continue
         versions[name] = dict(hooks[name].versions())
         if hasattr(hooks[name], "variants") and not (problems and hasattr(hooks[name], "configs")):
@@ -107,7 +109,7 @@ def _units(
     work: Iterable[tuple[str, Problem]],
     targets: Sequence[Target],
     every_config: bool,
-    skipped: list[str],
+    skipped: list[Skipped],
 ) -> list[tuple[Unit, Target]]:
     """All launches of one backend; refusals go to `skipped`."""
     found = []
@@ -115,12 +117,12 @@ def _units(
         for target in targets:
             why = hook.why_not_target(target.architecture)
             if why:
-                skipped.append(f"{name} {target.name}: {why}")
+                skipped.append(Skipped(name, why, target.name))
                 continue
             units = target.spec.units
             configs = hook.configs(problem.op, problem, target.architecture, units)
             if isinstance(configs, str):
-                skipped.append(f"{name} {problem.op} {label} {target.name}: {configs}")
+                skipped.append(Skipped(name, configs, target.name, problem.op, label))
                 continue
             for config in configs if every_config else configs[:1]:
                 parts = hook.describe(problem.op, problem, target.architecture, units, config)
@@ -131,14 +133,14 @@ def _units(
 
 
 def _variants(
-    name: str, hook: Any, ops: Sequence[str], targets: Sequence[Target], skipped: list[str]
+    name: str, hook: Any, ops: Sequence[str], targets: Sequence[Target], skipped: list[Skipped]
 ) -> list[tuple[Unit, Target]]:
     """The listed kernels of a backend whose kernels do not follow from a problem."""
     found = []
     for target in targets:
         why = hook.why_not_target(target.architecture)
         if why:
-            skipped.append(f"{name} {target.name}: {why}")
+            skipped.append(Skipped(name, why, target.name))
             continue
         for variant in hook.variants(target.architecture):
             if variant["op"] in ops:
@@ -188,7 +190,7 @@ class Building:
 
 def report_of(
     units: Sequence[tuple[Unit, Target]],
-    skipped: Iterable[str],
+    skipped: Iterable[Skipped],
     versions: dict[str, dict[str, str]],
     how: Building,
 ) -> Report:

@@ -110,7 +110,7 @@ def markdown(report: Report) -> str:
     lines += ["", "## Findings", ""]
     lines += [f"- {line}" for line in found_lines(report)] or ["- none"]
     lines += ["", ASSUMPTIONS, "", "## Not tried", ""]
-    lines += [f"- {_escaped(text)}" for text in report.skipped] or ["- nothing"]
+    lines += [f"- {_escaped(text)}" for text in map(str, report.skipped)] or ["- nothing"]
     return "\n".join(lines) + "\n"
 
 
@@ -231,7 +231,7 @@ def data(report: Report) -> dict[str, Any]:
     """All rows as plain data, logs included: what `portable report --crosscompile` reads."""
     return {
         "rows": [row.to_json() for row in report.rows],
-        "skipped": list(report.skipped),
+        "skipped": list(map(str, report.skipped)),
         "unbuilt": [
             " ".join(filter(None, (u.backend, u.op, u.label, u.kernel, "for", t.name)))
             for u, t in report.unbuilt

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from portable.crosscompile import worker
-from portable.crosscompile.facts import Unit
+from portable.crosscompile.facts import Skipped, Target, Unit
 from portable.crosscompile.run import TIMEOUT, Building, Progress, Report, report_of
 from portable.crosscompile.targets import DEFAULT_TARGETS, resolve
 from portable.errors import ParameterError
@@ -172,13 +172,14 @@ def crosscompile_source(
     hook = worker.hook(unit.backend)
     missing = hook.why_missing()
     if missing is not None:
-        return Report((), (f"{unit.backend}: {missing.reason}. {missing.install}".strip(),), {})
+        return Report((), (Skipped.missing(unit.backend, missing),), {})
     versions = {unit.backend: dict(hook.versions())}
-    pairs, skipped = [], []
+    pairs: list[tuple[Unit, Target]] = []
+    skipped: list[Skipped] = []
     for target in map(resolve, targets or DEFAULT_TARGETS):
         why = hook.why_not_target(target.architecture)
         if why:
-            skipped.append(f"{unit.backend} {target.name}: {why}")
+            skipped.append(Skipped(unit.backend, why, target.name))
         else:
             pairs.append((unit, target))
     building = Building(jobs, timeout, use_cache=use_cache, progress=progress)
