@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from portable import registry, roofline
-from portable.crosscompile.facts import Built, Row, Target
+from portable.crosscompile.facts import Row, Target
 from portable.crosscompile.run import Progress, Report, crosscompile
 from portable.crosscompile.show import config_text, matrix_text, occupancy_text, registers
 from portable.crosscompile.targets import resolve
@@ -119,13 +119,7 @@ def _cells(row: Row) -> Sequence[str]:
         return [*first, *["-"] * 6, f"{built.status}: {built.message}"]
     found = [finding.text for finding in row.findings] or ["-"]
     return [
-        *first, registers(row), _spills(built), f"{built.shared / 1024:.3g} KiB",
+        *first, registers(row), built.spill_text, f"{built.shared / 1024:.3g} KiB",
         matrix_text(row), occupancy_text(row) or "-",
         "-" if row.roof_share is None else f"at most {share(row.roof_share)}", "; ".join(found),
     ]  # fmt: skip
-
-
-def _spills(built: Built) -> str:
-    if not built.spilled:
-        return "none"
-    return f"{built.spills} registers" if built.spills else f"{built.spill_bytes} B"

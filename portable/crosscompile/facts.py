@@ -142,6 +142,13 @@ class Built:
         """Whether registers went to memory."""
         return self.spill_bytes > 0 or self.spills > 0
 
+    @property
+    def spill_text(self) -> str:
+        """ "12 registers" where the compiler counts them, "48 B a thread" elsewhere; "none"."""
+        if not self.spilled:
+            return "none"
+        return f"{self.spills} registers" if self.spills else f"{self.spill_bytes} B a thread"
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

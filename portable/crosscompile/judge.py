@@ -95,8 +95,8 @@ def _occupancy(spec: DeviceSpec, built: Built) -> Occupancy:
 
 def _resources(unit: Unit, built: Built) -> Iterator[Finding]:
     if built.spilled:
-        how = f"{built.spills} registers" if built.spills else f"{built.spill_bytes} B a thread"
-        yield Finding("spill", SPILL_COST, f"spills {how} ({built.registers} registers are in use)")
+        text = f"spills {built.spill_text} ({built.registers} registers are in use)"
+        yield Finding("spill", SPILL_COST, text)
     elif built.stack:
         yield Finding("stack", STACK_COST, f"keeps {built.stack} B a thread in local memory")
     widths = [int(width) for width in built.loads if width.isdigit()]
