@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from portable import hwdb, machine
 from portable.cases import problem_of_shapes
 from portable.crosscompile import Built, Skipped, Unit, compare, failures, resolve
 from portable.crosscompile.judge import judge, spoken
@@ -198,6 +199,11 @@ def test_fail_on_picks_rows_and_refuses_unknown_kinds():
     assert failures(report, ["hang"]) == []
     with pytest.raises(UnknownNameError, match="no-matrix-unit"):
         failures(report, ["no-matrix-units"])
+
+
+def test_here_is_a_target(monkeypatch):
+    monkeypatch.setattr(machine, "spec_of", lambda name: hwdb.get("MI300X"))
+    assert (resolve("here").name, resolve("here").architecture) == ("amd-mi300x", "gfx942")
 
 
 def test_targets_are_architectures_or_devices():

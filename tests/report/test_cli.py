@@ -113,9 +113,9 @@ def test_what_was_not_measured_of_a_workload_enters_no_comparison(files, tmp_pat
     )
     prices = tmp_path / "p.csv"
     prices.write_text("device,price_per_hour\ncpu-amd-zen5,1\nH200 SXM,2\n")
-    out, page = tmp_path / "r.json", tmp_path / "r.html"
+    out, page, text = tmp_path / "r.json", tmp_path / "r.html", tmp_path / "r.md"
     arguments = ["--workload", suite, "--hardware", "H200 SXM", "--prices", prices]
-    run(files[1], *arguments, "--json", out, "--html", page)
+    run(files[1], *arguments, "--json", out, "--html", page, "--markdown", text)
     costs = {c["part"] + c["device"][:4]: c for c in json.loads(out.read_text())["costs"]}
     assert costs["the measured partAMD "]["not_in_the_cost"].startswith("30% of the workload")
     assert (
@@ -127,3 +127,4 @@ def test_what_was_not_measured_of_a_workload_enters_no_comparison(files, tmp_pat
     assert whole["not_in_the_cost"] == "70% scaled down to a small CPU"
     assert "stand for 30% of the workload" in page.read_text()
     assert "mine, all of it" in page.read_text()
+    assert "mine, all of it" in text.read_text()
