@@ -115,7 +115,7 @@ def test_what_was_not_measured_of_a_workload_enters_no_comparison(files, tmp_pat
     prices.write_text("device,price_per_hour\ncpu-amd-zen5,1\nH200 SXM,2\n")
     out, page, text = tmp_path / "r.json", tmp_path / "r.html", tmp_path / "r.md"
     arguments = ["--workload", suite, "--hardware", "H200 SXM", "--prices", prices]
-    run(files[1], *arguments, "--json", out, "--html", page, "--markdown", text)
+    run(files[1], *arguments, "--json", out, "--html", page, "--md", text)
     costs = {c["part"] + c["device"][:4]: c for c in json.loads(out.read_text())["costs"]}
     assert costs["the measured partAMD "]["not_in_the_cost"].startswith("30% of the workload")
     assert (
