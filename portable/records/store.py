@@ -250,12 +250,16 @@ class Store:
         self._connection = self._connect()
         return self._connection
 
+    def _inode_now(self) -> int:
+        """Of the file at the path; 0 where there is none."""
+        try:
+            return self._path.stat().st_ino
+        except OSError:
+            return 0
+
     def _still_there(self) -> bool:
         """Whether the open file is the one at the path: it may have been renamed or deleted."""
-        try:
-            return self._path.stat().st_ino == self._inode
-        except OSError:
-            return False
+        return self._inode_now() == self._inode
 
     def _connect(self) -> sqlite3.Connection:
         import sqlite3
@@ -265,9 +269,12 @@ class Store:
         if self._in_memory:
             return _sqlite.memory()
         for _ in range(3):
+            # Of the file before it is judged: what is broken now may be replaced by the time it is
+            # set aside.
+            inode = self._inode_now()
             try:
                 connection = _sqlite.connect(self._path)
-                self._inode = self._path.stat().st_ino
+                self._inode = inode or self._inode_now()
                 (self._data_version,) = connection.execute("PRAGMA data_version").fetchone()
                 return connection
             except _sqlite.Foreign as why:
@@ -277,7 +284,8 @@ class Store:
                 self._warn(f"{self._path} is left alone: {why}. Records are kept in {other}")
                 self._path = other
             except sqlite3.DatabaseError as error:
-                failure = self._set_aside(error) if _sqlite.is_corrupt(error) else error
+                corrupt = _sqlite.is_corrupt(error)
+                failure = self._set_aside(error, inode) if corrupt else error
                 if failure is not None:
                     return self._to_memory(failure)
             except OSError as error:
@@ -288,7 +296,7 @@ class Store:
         from portable.records import _sqlite
 
         self.close()
-        failure = self._set_aside(error) if _sqlite.is_corrupt(error) else error
+        failure = self._set_aside(error, self._inode) if _sqlite.is_corrupt(error) else error
         if failure is not None:
             self._connection = self._to_memory(failure)
 
@@ -303,14 +311,13 @@ class Store:
         self._parsed.clear()
         return _sqlite.snapshot(self._path)
 
-    def _set_aside(self, error: Exception) -> Exception | None:
+    def _set_aside(self, error: Exception, inode: int) -> Exception | None:
         """Rename the broken file and carry what can be read into a new one; why that failed."""
         import sqlite3
 
         from portable.records import _sqlite
 
         try:
-            inode = self._path.stat().st_ino
             rescued = _sqlite.rescue(self._path)
             aside = _sqlite.set_aside(self._path, inode)
             if aside is None:

@@ -233,6 +233,26 @@ def test_two_processes_that_find_the_same_broken_file_rename_it_once(tmp_path):
     ]
 
 
+def test_a_store_that_another_process_repaired_meanwhile_is_not_set_aside(tmp_path, monkeypatch):
+    path = tmp_path / "records.db"
+    path.write_bytes(b"garbage!" * 1000)
+    real = _sqlite.connect
+
+    def overtaken(place):
+        try:
+            return real(place)
+        except sqlite3.DatabaseError:
+            monkeypatch.setattr(_sqlite, "connect", real)
+            with pytest.warns(StoreWarning, match="is broken"):
+                Store(path).add([record(1)])
+            raise
+
+    monkeypatch.setattr(_sqlite, "connect", overtaken)
+    Store(path).add([record(2)])  # a warning would be an error here
+    assert len(aside_of(path)) == 1
+    assert Store(path).records() == [record(1), record(2)]
+
+
 class _Interrupted:
     """A connection in whose first look at the file another process creates the store."""
 
