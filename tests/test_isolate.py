@@ -61,14 +61,13 @@ def test_a_process_is_kept_until_it_dies():
 
 
 def test_a_hang_is_killed_in_time():
-    start = time.monotonic()
     with Worker() as worker:
         worker.run(T + "add", 1, 1)
         done = worker.run(T + "hang", timeout=0.3)
         assert done.status == "hang"
         assert "0.3 s" in done.reason
         assert worker.run(T + "add", 1, 1).value == 2
-    assert time.monotonic() - start < 20
+        assert worker.starts == 2
 
 
 @posix

@@ -7,7 +7,6 @@ import importlib.util
 import os
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -21,6 +20,22 @@ from tests.fakes import Fake, FakeBackend, right_matmul
 
 DEVICE = Device("fake:0", DeviceInfo("toy card", units=1, memory_size=64 << 20))
 TO_DEVICE, TO_HOST = Transfer(200e6, 2e-3), Transfer(100e6, 3e-3)
+
+
+class Clock:
+    """Time [ns] that passes only in copies, and a microsecond at every look."""
+
+    now = 0
+
+    def __call__(self):
+        self.now += 1000
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += round(seconds * 1e9)
+
+
+CLOCK = Clock()
 
 
 class ToyArray:
@@ -50,7 +65,7 @@ class ToyFamily:
 
     def to_host(self, array):
         if array.shown is None:
-            time.sleep(TO_HOST.time(array.data.nbytes))
+            CLOCK.sleep(TO_HOST.time(array.data.nbytes))
             array.shown = array.data.copy()
         return array.shown
 
@@ -85,12 +100,13 @@ class ToyBackend(FakeBackend):
         return (self.family, SharedFamily())
 
     def synchronize(self, device):
-        time.sleep(self.family.pending)
+        CLOCK.sleep(self.family.pending)
         self.family.pending = 0.0
 
 
 @pytest.fixture
 def toy(own_store, backend, monkeypatch):
+    monkeypatch.setattr(transfer, "_clock", CLOCK)
     monkeypatch.setattr(transfer, "FIRST", 1 << 20)
     monkeypatch.setattr(transfer, "LARGEST", 4 << 20)
     monkeypatch.setattr(rooftop, "STREAM_BYTES", 1 << 20)
@@ -103,10 +119,9 @@ def toy(own_store, backend, monkeypatch):
 
 
 def near(transfers):
-    """Sleeps are never shorter than asked for; on a busy machine they are longer."""
     for way, true in (("to_device", TO_DEVICE), ("to_host", TO_HOST)):
-        assert true.bandwidth / 1.5 < transfers[way].bandwidth < true.bandwidth * 1.2, way
-        assert true.latency * 0.95 < transfers[way].latency < true.latency * 2, way
+        assert transfers[way].bandwidth == pytest.approx(true.bandwidth, rel=0.01), way
+        assert transfers[way].latency == pytest.approx(true.latency, rel=0.01), way
     return True
 
 
@@ -234,8 +249,8 @@ def test_an_opencl_driver_that_copies_is_measured():
     ]
     for _, _, nbytes, rate, latency in ways:
         assert 1 << 16 <= int(nbytes) <= 1 << 20
-        assert 1e6 < float(rate) < 1e12
-        assert 0 < float(latency) < 0.1
+        assert float(rate) > 0
+        assert float(latency) > 0
 
 
 def test_arrays_that_move_arrive_row_major_and_the_kernel_is_posed_so(toy):

@@ -196,14 +196,22 @@ print(len(store.records()))
 
 
 def test_opening_is_quick(tmp_path):
-    """A first open, creation included, needs less than 10 ms of processor time."""
+    """A first open costs little beyond what SQLite takes to create the tables: 1 ms (a Zen 5)."""
     import time
 
-    times = []
+    from portable.records import _sqlite
+
+    ours, bare = [], []
     for i in range(25):
         found = Store(tmp_path / f"{i}.db")
         start = time.process_time()
         found.records()
-        times.append(time.process_time() - start)
+        ours.append(time.process_time() - start)
         found.close()
-    assert min(times) < 0.010, [f"{t:.4f}" for t in sorted(times)]
+        start = time.process_time()
+        connection = sqlite3.connect(tmp_path / f"bare-{i}.db", isolation_level=None)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.executescript(_sqlite._SCHEMA)
+        bare.append(time.process_time() - start)
+        connection.close()
+    assert min(ours) < 5 * min(bare), (sorted(ours), sorted(bare))
