@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+import types
 
 import numpy as np
 import pytest
@@ -137,14 +139,31 @@ def test_others_at_work_are_told(no_hooks, no_products, monkeypatch):
     assert "machine" not in calibrate.calibrate(probes=False).disturbed
 
 
-def test_neighbours_are_what_others_use():
-    """Our own work is not theirs; a share is a share."""
+@pytest.mark.skipif(not hasattr(os, "sysconf"), reason="needs the ticks of POSIX")
+@pytest.mark.parametrize(
+    ("busy", "own", "share"), [(1.0, 0.4, 0.3), (1.0, 1.0, 0.0), (1.0, 1.1, 0.0), (9.0, 0.0, 1.0)]
+)
+def test_neighbours_are_what_others_use(monkeypatch, tmp_path, busy, own, share):
+    """In a second on two processors; our own work is not theirs."""
+    used, now = types.SimpleNamespace(user=5.0, system=1.0), [50.0]
+
+    def count(seconds):
+        ticks = round(seconds * os.sysconf("SC_CLK_TCK"))
+        (tmp_path / "stat").write_text(f"cpu  {ticks} 0 0 7777 88 0 0 0 0 0\ncpu0 1 2 3\n")
+
+    monkeypatch.setattr(rooftop, "Path", lambda name: tmp_path / "stat")
+    monkeypatch.setattr(rooftop, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(
+        rooftop, "os",
+        types.SimpleNamespace(sysconf=os.sysconf, times=lambda: used, cpu_count=lambda: 2),
+    )  # fmt: skip
+    count(100.0)
     watch = rooftop.Neighbours()
-    until = time.monotonic() + 0.3
-    while time.monotonic() < until:
-        pass
-    share = watch.share()
-    assert share is None or 0 <= share <= 1
+    count(100.0 + busy)
+    used.user, now[0] = 5.0 + own, 51.0
+    assert watch.share() == pytest.approx(share)
+    (tmp_path / "stat").unlink()
+    assert watch.share() is None
 
 
 def test_probes_become_records_and_choices(no_hooks, monkeypatch):

@@ -188,6 +188,7 @@ def test_labels_stay_inside_their_charts(opened):
 
 
 def test_labels_do_not_lie_on_each_other(opened):
+    assert len(opened.find_elements(By.CSS_SELECTOR, ".chart .rooflabel")) > 1
     overlapping = opened.execute_script(
         "const hit = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width"
         " && a.y < b.y + b.height - 3 && b.y < a.y + a.height - 3;"
@@ -421,6 +422,7 @@ def test_nothing_is_wider_than_the_window(browser, page, width):
     ready(browser)
     widest = browser.execute_script("return document.documentElement.scrollWidth")
     # Tables that stack on a phone need no scrolling aside.
+    assert browser.find_elements(By.CSS_SELECTOR, "table.stack")
     aside = browser.execute_script(
         "return [...document.querySelectorAll('table.stack')].map(t => t.parentElement)"
         ".filter(s => s.scrollWidth > s.clientWidth + 1).map(s => s.ariaLabel)"
