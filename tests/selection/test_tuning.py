@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import portable
-from portable import cases, engine, records, registry, tuning
+from portable import cases, engine, records, registry, selector, tuning
 from tests.fakes import Fake, FakeBackend, right_matmul
 
 
@@ -47,44 +47,41 @@ def _only(backend, monkeypatch, *backends):
     )
 
 
-def test_the_best_config_is_found_and_chosen(backend, monkeypatch):
-    waits = ({"wait": 2e-3}, {"wait": 1.2e-3}, {"wait": 6e-4})
-    _only(
-        backend,
-        monkeypatch,
-        FakeBackend("tiled", {"matmul": Configured(right_matmul, configs=waits)}),
-    )
-    from portable import selector
+def _explained():
+    a = np.ones((24, 24), np.float32)
+    return portable.explain("matmul", a, a)
 
-    found = portable.explain("matmul", np.ones((24, 24), np.float32), np.ones((24, 24), np.float32))
-    numpy = next(c for c in found.candidates if c.name == "numpy")
-    selector.set_aside(numpy, found.problem, "not in this test")
+
+@pytest.fixture
+def tiled(backend, monkeypatch):
+    """`tiled(waits)`: a backend whose configs take these times [s]; NumPy stands aside."""
+
+    def add(waits):
+        fake = Configured(right_matmul, configs=[{"wait": wait} for wait in waits])
+        _only(backend, monkeypatch, FakeBackend("tiled", {"matmul": fake}))
+        found = _explained()
+        numpy = next(c for c in found.candidates if c.name == "numpy")
+        selector.set_aside(numpy, found.problem, "not in this test")
+
+    yield add
+    selector.heal()
+
+
+def test_the_best_config_is_found_and_chosen(tiled):
+    tiled([2e-3, 1.2e-3, 6e-4])
     best = tuning.tune_problem(problem(), budget=0.6)
     engine.refresh_evidence()
     assert dict(best.config) == {"wait": 6e-4}
-    choice = portable.explain(
-        "matmul", np.ones((24, 24), np.float32), np.ones((24, 24), np.float32)
-    ).choice
-    selector.heal()
+    choice = _explained().choice
     assert (choice.name, dict(choice.config)) == ("tiled", {"wait": 6e-4})
 
 
-def test_a_large_space_is_searched_by_what_was_measured(backend, monkeypatch):
+def test_a_large_space_is_searched_by_what_was_measured(tiled):
     """The best of 24 is the last; what lies between tells the way."""
-    waits = [{"wait": 3e-3 / 1.15**turn} for turn in range(24)]
-    _only(
-        backend,
-        monkeypatch,
-        FakeBackend("tiled", {"matmul": Configured(right_matmul, configs=waits)}),
-    )
-    from portable import selector
-
-    found = portable.explain("matmul", np.ones((24, 24), np.float32), np.ones((24, 24), np.float32))
-    numpy = next(c for c in found.candidates if c.name == "numpy")
-    selector.set_aside(numpy, found.problem, "not in this test")
+    waits = [3e-3 / 1.15**turn for turn in range(24)]
+    tiled(waits)
     best = tuning.tune_problem(problem(), budget=1.0)
-    selector.heal()
-    assert best.config["wait"] <= waits[-3]["wait"]
+    assert best.config["wait"] <= waits[-3]
     tried = {r.config["wait"] for r in records.default_store().records(op="matmul")}
     assert len(tried) < len(waits)
 
