@@ -106,7 +106,6 @@ def _shape(launch: Launch, dtypes: Mapping[str, str]) -> dict[str, Any]:
         "extent": [given[name] for name in extents],
         "tile": [given["BLOCK_M"], given["BLOCK_N"]],
         "factor": view or dtypes[operand.name],
-        "depth": given.get("K", given.get("depth", 0)),
     }
 
 

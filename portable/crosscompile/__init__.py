@@ -16,7 +16,7 @@ and, where kernels follow from a problem,
     configs(op, problem, arch, units) -> [config] | str     a string is the refusal
     describe(op, problem, arch, units, config) -> [{"kernel", "grid", "source_hash", ...}]
                                           one entry per launch; for products also "extent" and
-                                          "tile" (of the result), "factor" (dtype), "depth" (k)
+                                          "tile" (of the result), "factor" (dtype)
     build(op, problem, arch, units, config, index) -> artifact       compiles launch `index`
 
 and, where they are sources (then an entry of `describe` has the "source" and the "config" that

@@ -48,7 +48,6 @@ class Unit:
         problem: None for third-party kernels.
         extent, tile: result of a product and what one block computes of it; empty otherwise.
         factor: dtype of the factors of a product; "" otherwise.
-        depth: k of a product.
         source: for third-party kernels, what `source.py` needs to build it.
     """
 
@@ -64,7 +63,6 @@ class Unit:
     extent: tuple[int, ...] = ()
     tile: tuple[int, ...] = ()
     factor: str = ""
-    depth: int = 0
     source: Mapping[str, Any] = field(default_factory=dict)
 
 

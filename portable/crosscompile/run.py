@@ -164,7 +164,6 @@ def _unit(
         extent=tuple(part.get("extent", ())),
         tile=tuple(part.get("tile", ())),
         factor=part.get("factor", ""),
-        depth=part.get("depth", 0),
         source=part.get("source", {}),
     )
 
