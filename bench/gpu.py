@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from portable import benching, calibrate, cases, contest, machine, registry
+from portable import report as reports
 from portable.cli_measure import progress_bar
 
 LIST = (
@@ -51,7 +52,8 @@ def main() -> None:
         problem = cases.problem_of_shapes(registry.op(name), shapes, dtype, params)
         result = contest.contest(problem, device=device, budget=wish.budget)
         rows.append(benching.Benched(problem, 1.0, str(problem), result, "-"))
-    listed = benching.WorkloadBench("list", 1.0, {}, rows)
+    weights = reports.from_entries("acceptance list", ((r.problem, 1.0, r.note) for r in rows))
+    listed = benching.WorkloadBench(weights, rows)
     console.print(benching.table("acceptance list", listed), soft_wrap=True)
     done = benching.bench(
         ["llama3.1-8b"], device=device, scale="full", limit=16, budget=wish.budget

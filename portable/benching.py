@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from portable.records import Record
-    from portable.report import Report
+    from portable.report import Report, Weights
     from portable.workloads import Selection, Weighted
 
 Progress = Callable[[int, int, str], None]
@@ -46,24 +46,12 @@ class WorkloadBench:
     """A workload, measured.
 
     Attributes:
-        name: of the workload.
-        covered: share of the workload's roofline time that the measured problems stand for.
-        unmapped: ops of the workload that `portable` does not have, with their share.
+        weights: how often it calls the selected problems, and what share of it they are.
         problems: the measured ones, by share.
-        unit: what one unit of the weights is.
-        tokens: tokens that one unit reads and writes; 0 where that has no meaning.
-        devices: devices that work on one unit together.
-        scaled: the part of `covered` whose problems were scaled down for a small CPU.
     """
 
-    name: str
-    covered: float
-    unmapped: dict[str, float]
+    weights: Weights
     problems: list[Benched] = field(default_factory=list)
-    unit: str = ""
-    tokens: float = 0.0
-    devices: int = 1
-    scaled: float = 0.0
 
 
 def bench(
@@ -84,7 +72,7 @@ def bench(
     Raises:
         UnknownNameError: no such workload, op, device or backend.
     """
-    from portable import workloads
+    from portable import report, workloads
 
     for name in ops or ():
         registry.op(name)
@@ -100,10 +88,7 @@ def bench(
     total = sum(len(s.problems) for s in chosen.values())
     done, found = 0, {}
     for name, selection in chosen.items():
-        found[name] = here = WorkloadBench(
-            name, selection.share, dict(selection.unmapped), unit=loads[name].weight_unit,
-            tokens=loads[name].tokens, devices=loads[name].devices, scaled=selection.scaled,
-        )  # fmt: skip
+        found[name] = here = WorkloadBench(report.from_selection(loads[name], selection))
         for entry in selection.problems:
             if progress is not None:
                 progress(done, total, f"{name}: {entry.note or entry.problem.op}")
@@ -169,7 +154,7 @@ def write_html(
 
     made = report.build(
         _records(benches),
-        workloads=[report.from_bench(b) for b in benches],
+        workloads=[b.weights for b in benches],
         chosen={p.problem: p.chosen for b in benches for p in b.problems},
         hardware=hardware,
         crosscompile=crosscompile,
@@ -190,8 +175,9 @@ def table(name: str, bench: WorkloadBench) -> Table:
     """Every problem with every candidate's time, SOL share and roof share."""
     from rich.table import Table
 
-    missing = ", ".join(f"{op} {share(s)}" for op, s in bench.unmapped.items())
-    title = f"{name}: {len(bench.problems)} problems, {share(bench.covered)} of its roofline time"
+    missing = ", ".join(f"{op} {share(s)}" for op, s in bench.weights.unmapped.items())
+    covered = share(bench.weights.covered)
+    title = f"{name}: {len(bench.problems)} problems, {covered} of its roofline time"
     view = Table(
         "problem", "share", "backend", "median", "±", "of SOL", "of roof", "binds", "",
         title=title + (f"; no op of ours for {missing}" if missing else ""), box=None,

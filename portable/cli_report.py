@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.markup import escape
 
 if TYPE_CHECKING:
-    from portable.op import Problem
     from portable.records import Record
     from portable.report import Weights
 
@@ -40,7 +39,9 @@ def report(
     json_file: Annotated[
         str | None, typer.Option("--json", help="write everything as JSON")
     ] = None,
-    md: Annotated[str | None, typer.Option(help="write Markdown")] = None,
+    markdown: Annotated[
+        str | None, typer.Option("--markdown", "--md", help="write Markdown")
+    ] = None,
     baseline: Annotated[
         list[str] | None, typer.Option(help="older record file to compare with; repeatable")
     ] = None,
@@ -99,7 +100,7 @@ def report(
         reports.show(made, console)
     writers = (
         (html, reports.write_html), (csv, reports.write_csv), (json_file, reports.write_json),
-        (md, reports.write_markdown),
+        (markdown, reports.write_markdown),
     )  # fmt: skip
     for path, write in writers:
         if path:
@@ -144,21 +145,10 @@ def read(paths: list[str]) -> tuple[list[Record], list[str]]:
 def weights_of(name: str, scale: str = "cpu") -> Weights:
     """Weights of a whole workload, by name of a suite or by file."""
     from portable import workloads
-    from portable.report.rows import identity
-    from portable.report.weights import from_entries
+    from portable.report import from_selection
 
     loaded = workloads.load(name)
-    selection = workloads.select(loaded, share=1.0, scale=scale)
-    shares: dict[Problem, tuple[float, float]] = {}
-    for w in selection.problems:
-        before = shares.get(key := identity(w.problem), (0.0, 0.0))
-        shares[key] = (before[0] + w.share, before[1] + w.scaled)
-    entries = ((w.problem, w.weight, w.note) for w in selection.problems if w.weight > 0)
-    return from_entries(
-        loaded.name, entries, unit=loaded.weight_unit, covered=selection.share,
-        unmapped=selection.unmapped, tokens=loaded.tokens, scaled=selection.scaled,
-        devices=loaded.devices, shares=shares,
-    )  # fmt: skip
+    return from_selection(loaded, workloads.select(loaded, share=1.0, scale=scale))
 
 
 def port_cost_of(name: str) -> Any:

@@ -17,7 +17,7 @@ from portable.report.model import Report, build
 from portable.report.places import Place
 from portable.report.rows import Row, build_rows
 from portable.report.terminal import show
-from portable.report.weights import Weights, from_bench, from_mapping
+from portable.report.weights import Weights, from_entries, from_mapping, from_selection
 
 __all__ = [
     "STEPS",
@@ -31,8 +31,9 @@ __all__ = [
     "build",
     "build_rows",
     "compare",
-    "from_bench",
+    "from_entries",
     "from_mapping",
+    "from_selection",
     "render",
     "rows_as_dicts",
     "show",

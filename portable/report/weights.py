@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from portable.op import Problem
 from portable.report.rows import Row, identity
+
+if TYPE_CHECKING:
+    from portable.workloads import Selection, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +89,17 @@ def from_entries(name: str, entries: Iterable[tuple[Problem, float, str]], **mor
     return Weights(name, calls, notes, **more)
 
 
-def from_bench(bench: Any) -> Weights:
-    """Weights of a `portable.benching.WorkloadBench`: what was measured of a workload."""
-    entries = ((b.problem, b.weight, b.note) for b in bench.problems)
+def from_selection(workload: Workload, selection: Selection) -> Weights:
+    """Weights of the selected problems of a workload; what it never calls is left out."""
+    shares: dict[Problem, tuple[float, float]] = {}
+    for w in selection.problems:
+        before = shares.get(key := identity(w.problem), (0.0, 0.0))
+        shares[key] = (before[0] + w.share, before[1] + w.scaled)
+    entries = ((w.problem, w.weight, w.note) for w in selection.problems if w.weight > 0)
     return from_entries(
-        bench.name, entries, covered=bench.covered, unmapped=dict(bench.unmapped),
-        unit=bench.unit, tokens=bench.tokens, scaled=bench.scaled, devices=bench.devices,
+        workload.name, entries, unit=workload.weight_unit, covered=selection.share,
+        unmapped=dict(selection.unmapped), tokens=workload.tokens, scaled=selection.scaled,
+        devices=workload.devices, shares=shares,
     )  # fmt: skip
 
 

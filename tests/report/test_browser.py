@@ -15,7 +15,7 @@ from portable import benching, report
 from portable.benching import Benched, WorkloadBench
 from portable.contest import Result
 from portable.report.prices import Price
-from portable.report.weights import from_mapping
+from portable.report.weights import from_entries, from_mapping
 from tests.report import made
 from tests.report.test_foreign import row
 
@@ -65,7 +65,18 @@ def as_the_demo(path):
         for i, (p, records) in enumerate(by_problem.items())
     ]
     benches = [
-        WorkloadBench(name, 0.8, {"topk": 0.01}, part, "calls per request", 512, 1, 0.2)
+        WorkloadBench(
+            from_entries(
+                name,
+                ((b.problem, b.weight, b.note) for b in part),
+                unit="calls per request",
+                covered=0.8,
+                unmapped={"topk": 0.01},
+                tokens=512,
+                scaled=0.2,
+            ),
+            part,
+        )
         for name, part in zip(demo.WORKLOADS, (timed, timed[3:]), strict=True)
     ]
     compiled = {"rows": [row("sm_90"), row("gfx942")], "skipped": ["x: is not here"]}

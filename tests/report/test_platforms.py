@@ -179,7 +179,8 @@ def test_a_record_file_tells_who_was_not_let_in(tmp_path):
         refused={"triton": NO_GPU, "torch": "not on this other device", "cuda": ""},
         skipped={"opencl[intel]": "expected 9 times slower than the best"},
     )  # fmt: skip
-    bench = WorkloadBench("w", 1.0, {}, [Benched(A, 2.0, "mlp", result, "torch")])
+    weights = report.from_entries("w", [(A, 2.0, "mlp")])
+    bench = WorkloadBench(weights, [Benched(A, 2.0, "mlp", result, "torch")])
     assert benching.write(str(tmp_path / "r.jsonl"), [bench]) == 4
     found = {r.backend + r.runtime: r for r in read_jsonl(tmp_path / "r.jsonl")}
     assert {n: r.status for n, r in found.items()} == {
@@ -196,9 +197,8 @@ def test_a_record_file_tells_who_was_not_let_in(tmp_path):
 
 def test_the_demo_page_is_of_what_was_measured(tmp_path):
     records = [r for r in one_machine() if r.problem == A and r.backend != "triton"]
-    bench = WorkloadBench(
-        "w", 0.8, {}, [Benched(A, 2.0, "mlp", Result(A, records), "numpy")], tokens=100
-    )
+    weights = report.from_entries("w", [(A, 2.0, "mlp")], covered=0.8, tokens=100)
+    bench = WorkloadBench(weights, [Benched(A, 2.0, "mlp", Result(A, records), "numpy")])
     compiled = [{"target": "sm_90", "registers": 128}]
     built = benching.write_html(str(tmp_path / "r.html"), [bench], ["H200 SXM"], compiled)
     assert [r.candidate for r in built.rows if r.chosen] == ["numpy"]
