@@ -1,6 +1,8 @@
-"""Backends that prove which one ran, or that misbehave on purpose."""
+"""Backends that prove which one ran, or that misbehave on purpose, and a clock."""
 
 from __future__ import annotations
+
+import time
 
 import numpy as np
 
@@ -57,6 +59,28 @@ class FakeBackend(BackendBase):
 
     def implementation(self, op):
         return self._ops.get(op)
+
+
+class Clock:
+    """Nanoseconds that pass only where a test lets them, and by `look` at every look: what else
+    runs on the machine changes nothing."""
+
+    def __init__(self, look=0):
+        self.now, self.look = 0, look
+
+    def __call__(self):
+        self.now += self.look
+        return self.now
+
+    def spin(self, seconds):
+        self.now += round(seconds * 1e9)
+
+
+def spin(seconds):
+    """Busy for a time on the system's clock."""
+    until = time.perf_counter_ns() + round(seconds * 1e9)
+    while time.perf_counter_ns() < until:
+        pass
 
 
 def right_matmul(problem, a, b):

@@ -73,7 +73,9 @@ def test_a_hang_is_killed_in_time():
 @posix
 def test_what_a_hanging_task_started_is_killed_too(tmp_path):
     file = tmp_path / "pid"
-    done = run(T + "hang_with_grandchild", str(file), timeout=3)
+    with Worker() as worker:
+        worker.run(T + "add", 1, 1)  # has started when its time begins
+        done = worker.run(T + "hang_with_grandchild", str(file), timeout=5)
     assert done.status == "hang"
     grandchild = int(file.read_text())
     for _ in range(100):

@@ -16,26 +16,11 @@ from portable import arrays, calibrate, engine, evidence, machine, registry, roo
 from portable.device import Device, DeviceInfo
 from portable.op import TensorSpec
 from portable.roofline import Roofs, Transfer
-from tests.fakes import Fake, FakeBackend, right_matmul
+from tests.fakes import Clock, Fake, FakeBackend, right_matmul
 
 DEVICE = Device("fake:0", DeviceInfo("toy card", units=1, memory_size=64 << 20))
 TO_DEVICE, TO_HOST = Transfer(200e6, 2e-3), Transfer(100e6, 3e-3)
-
-
-class Clock:
-    """Time [ns] that passes only in copies, and a microsecond at every look."""
-
-    now = 0
-
-    def __call__(self):
-        self.now += 1000
-        return self.now
-
-    def sleep(self, seconds):
-        self.now += round(seconds * 1e9)
-
-
-CLOCK = Clock()
+CLOCK = Clock(look=1000)
 
 
 class ToyArray:
@@ -65,7 +50,7 @@ class ToyFamily:
 
     def to_host(self, array):
         if array.shown is None:
-            CLOCK.sleep(TO_HOST.time(array.data.nbytes))
+            CLOCK.spin(TO_HOST.time(array.data.nbytes))
             array.shown = array.data.copy()
         return array.shown
 
@@ -100,7 +85,7 @@ class ToyBackend(FakeBackend):
         return (self.family, SharedFamily())
 
     def synchronize(self, device):
-        CLOCK.sleep(self.family.pending)
+        CLOCK.spin(self.family.pending)
         self.family.pending = 0.0
 
 

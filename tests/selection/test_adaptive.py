@@ -13,7 +13,7 @@ import pytest
 import portable
 from portable import adaptive, engine
 from portable.adaptive import Beliefs, Rules
-from tests.fakes import Fake, FakeBackend, right_matmul
+from tests.fakes import Fake, FakeBackend, right_matmul, spin
 
 
 @pytest.fixture(autouse=True)
@@ -107,9 +107,7 @@ def rivals(backend):
 
     def made(name):
         def run(problem, a, b):
-            end = time.perf_counter() + delay[name]
-            while time.perf_counter() < end:
-                pass
+            spin(delay[name])
             return right_matmul(problem, a, b)
 
         return Fake(run)

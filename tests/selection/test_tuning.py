@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
 import portable
 from portable import cases, engine, records, registry, selector, tuning
-from tests.fakes import Fake, FakeBackend, right_matmul
+from tests.fakes import Fake, FakeBackend, right_matmul, spin
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +22,7 @@ class Configured(Fake):
         kernel = super().compile(problem, device, config)
 
         def slow(*arrays):
-            end = time.perf_counter() + config.get("wait", 0.0)
-            while time.perf_counter() < end:
-                pass
+            spin(config.get("wait", 0.0))
             return kernel(*arrays)
 
         return slow
