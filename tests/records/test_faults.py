@@ -137,6 +137,9 @@ print(before, len(store.records()), store.fact("k", "a"), len(caught), store.pat
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="needs POSIX rights")
 def test_a_read_only_folder_can_be_read_and_new_records_stay_in_memory():
+    checkout = [Path.cwd(), *Path.cwd().parents]
+    if os.getuid() == 0 and not all(p.stat().st_mode & 0o001 for p in checkout):
+        pytest.skip("another user cannot read the checkout here")
     with tempfile.TemporaryDirectory() as place:  # pytest's own folders are closed to others
         Path(place).chmod(0o755)
         _read_only(Path(place) / "shared")
@@ -150,8 +153,6 @@ def _read_only(folder):
         done = read_only_check(path)
     finally:
         folder.chmod(0o755)
-    if "PermissionError" in done.stderr and "import" in done.stderr:
-        pytest.skip("another user cannot read the checkout here")
     assert done.stdout.split() == ["59", "61", "1", "1", "None"], done.stderr
     assert sorted(p.name for p in folder.iterdir()) == ["records.db"], "nothing was left there"
 
