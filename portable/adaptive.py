@@ -388,7 +388,8 @@ def watch(built: engine.Plan, settings: Settings, key: Any) -> None:
 # --- the watching thread -------------------------------------------------------------------------
 
 WAKE_SECONDS = 20e-6
-"""What the watching thread's turn takes from the others beyond what it sees itself [s]."""
+"""What the watching thread's turn takes from the others beyond what it sees itself [s]: a guess,
+twice the time that waking a thread takes; the bench shows what comes of it."""
 
 STORED_ENOUGH = 9
 """Windows of comparisons after which a pair is stored again."""

@@ -158,7 +158,7 @@ def write_html(
         chosen={p.problem: p.chosen for b in benches for p in b.problems},
         hardware=hardware,
         crosscompile=crosscompile,
-        port_cost=port_cost.by_op(),
+        port_cost=port_cost.counted(),
         title="How far from the speed of light",
         sources=["this run"],
     )

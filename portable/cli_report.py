@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 if TYPE_CHECKING:
+    from portable.port_cost import PortCost
     from portable.records import Record
     from portable.report import Weights
 
@@ -70,7 +71,8 @@ def report(
         str | None, typer.Option(help="JSON of `portable crosscompile`, shown as tables")
     ] = None,
     port_cost: Annotated[
-        str | None, typer.Option(help="lines of code: JSON {backend: {op: lines}}, or 'count'")
+        str | None,
+        typer.Option(help="what the ports cost: JSON of a report's port_cost, or 'count'"),
     ] = None,
     title: Annotated[str, typer.Option(help="title")] = "Porting gaps and speed of light",
     quiet: Annotated[bool, typer.Option(help="write files only")] = False,
@@ -151,11 +153,23 @@ def weights_of(name: str, scale: str = "cpu") -> Weights:
     return from_selection(loaded, workloads.select(loaded, share=1.0, scale=scale))
 
 
-def port_cost_of(name: str) -> Any:
-    """Lines of code from a file, or counted in this installation."""
-    from portable import port_cost
+def port_cost_of(name: str) -> PortCost:
+    """Counted in this installation, or of another report's JSON.
 
-    return port_cost.by_op() if name == "count" else read_json(name)
+    Raises:
+        RecordError: the file cannot be read or holds none.
+    """
+    from portable import port_cost
+    from portable.errors import RecordError
+
+    if name == "count":
+        return port_cost.counted()
+    data = read_json(name)
+    cost = data.get("port_cost") if isinstance(data, dict) else None
+    if not isinstance(cost, dict):
+        write = "portable report --port-cost count --json F"
+        raise RecordError(f"{name} has no port_cost (`{write}` writes one)")
+    return port_cost.PortCost.from_json(cost)
 
 
 def read_json(path: str) -> Any:

@@ -3,6 +3,7 @@
     rows()          one Row per backend, ours and plugins
     by_op()         lines per backend and op, every line once
     divergence()    code divergence over the backends, by op and over all
+    counted()       all of it, for a report
 
 A line counts when it is neither blank nor comment nor docstring. An op has the lines of its module
 and of the kernel source of its own name; what several ops share is the backend's. A line is for one
@@ -18,11 +19,13 @@ import io
 import re
 import sys
 import tokenize
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from portable import registry
+from portable import plain, registry
+from portable.backend import Backend
 
 SHARED = "(shared)"
 """Column of the lines of a backend that belong to no single op."""
@@ -68,19 +71,65 @@ class Row:
         return self.device_lines / self.lines if self.lines else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class PortCost:
+    """What the ports cost, as a report shows it.
+
+    Attributes:
+        lines: lines of code by backend and op (or SHARED), every line once.
+        device_lines: lines for one device by backend.
+        coverage: share of portable's ops by backend.
+        divergence: code divergence over the backends by op, and "all".
+    """
+
+    lines: Mapping[str, Mapping[str, int]]
+    device_lines: Mapping[str, int]
+    coverage: Mapping[str, float]
+    divergence: Mapping[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Any) -> PortCost:
+        """From JSON data, checked.
+
+        Raises:
+            RecordError: a part is missing or of another kind.
+        """
+        plain.unknown(data, "port cost", frozenset(cls.__slots__))
+        lines = plain.mapping(data, "lines")
+        return cls(
+            {name: {op: int(n) for op, n in plain.numbers(lines, name).items()} for name in lines},
+            {name: int(n) for name, n in plain.numbers(data, "device_lines").items()},
+            plain.numbers(data, "coverage"),
+            plain.numbers(data, "divergence"),
+        )
+
+
+def counted() -> PortCost:
+    """What the backends found here cost."""
+    every = rows()
+    return PortCost(
+        by_op(),
+        {row.backend: row.device_lines for row in every},
+        {row.backend: row.coverage for row in every},
+        divergence(),
+    )
+
+
 def rows() -> list[Row]:
     """One row per backend that is found, usable here or not; the smallest first."""
     found = []
-    for name, implemented, folder in _backends():
-        entry = registry.registered()[name]
-        assert entry.backend is not None
+    for entry, backend, folder in _backends():
         files = code(folder)
-        ops = [op for op in implemented if op in registry.op_names()]
+        ops = [op for op in backend.ops() if op in registry.op_names()]
         total = sum(len(lines) for lines in files.values())
         own = sum(len(files.get(f"{op}.py", ())) for op in ops)
         found.append(
             Row(
-                entry.name, entry.origin, entry.backend.path, len(ops),
+                entry.name, entry.origin, backend.path, len(ops),
                 len(ops) / len(registry.op_names()), total, total / max(len(ops), 1), own,
                 sum(_device_lines(name, lines) for name, lines in files.items()),
             )
@@ -91,9 +140,10 @@ def rows() -> list[Row]:
 def by_op() -> dict[str, dict[str, int]]:
     """Backend -> op, or SHARED -> lines; the sum is the backend's `Row.lines`."""
     found: dict[str, dict[str, int]] = {}
-    for name, ops, folder in _backends():
+    for entry, backend, folder in _backends():
         files = code(folder)
-        lines = found[name] = dict.fromkeys((op for op in ops if f"{op}.py" in files), 0)
+        ops = (op for op in backend.ops() if f"{op}.py" in files)
+        lines = found[entry.name] = dict.fromkeys(ops, 0)
         lines[SHARED] = 0
         for file, text in files.items():
             lines[_owner(file, lines)] += len(text)
@@ -126,21 +176,21 @@ def divergence() -> dict[str, float]:
     return found
 
 
-def _backends() -> Iterable[tuple[str, list[str], Path]]:
-    """(name, ops, folder of the package) of every backend whose package has files."""
-    for name, entry in sorted(registry.registered().items()):
+def _backends() -> Iterable[tuple[registry.Registered, Backend, Path]]:
+    """Every backend whose package has files, with its entry and that folder."""
+    for _, entry in sorted(registry.registered().items()):
         folder = _folder(entry.backend) if entry.backend is not None else None
         if entry.backend is not None and folder is not None:
-            yield name, list(entry.backend.ops()), folder
+            yield entry, entry.backend, folder
 
 
 def _sources() -> dict[str, dict[str, list[str]]]:
     """Backend -> op -> lines of its module and of the kernel sources that it names."""
     found: dict[str, dict[str, list[str]]] = {}
-    for name, implemented, folder in _backends():
+    for entry, backend, folder in _backends():
         files = code(folder)
-        ops = found[name] = {}
-        for op in implemented:
+        ops = found[entry.name] = {}
+        for op in backend.ops():
             module = files.get(f"{op}.py", [])
             named = [n for n in _named_sources(folder / f"{op}.py") if n in files]
             ops[op] = module + [line for file in named for line in files[file]]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
 
 from portable import port_cost, report
-from portable.port_cost import SHARED
+from portable.cli_report import port_cost_of
+from portable.errors import RecordError
+from portable.port_cost import SHARED, PortCost
 from tests.report import made
 
 ROOT = Path(__file__).parent.parent
@@ -63,11 +67,33 @@ def test_every_line_belongs_to_one_op_or_is_shared():
     assert lines["cuda"][SHARED] > len(cuda["_softmax.py"])
 
 
-def test_the_report_shows_the_lines():
-    lines = port_cost.by_op()
-    page = report.render(report.build([made.record(made.matmul())], port_cost=lines))
-    assert "Cost of a port" in page
-    assert f">{lines['opencl']['matmul']}<" in page
+def test_the_report_shows_lines_device_share_coverage_divergence_and_gap():
+    cost = PortCost(
+        {"torch": {"matmul": 11}, "opencl": {"matmul": 370, SHARED: 30}},
+        {"torch": 0, "opencl": 100}, {"torch": 1.0, "opencl": 0.6}, {"matmul": 0.98, "all": 0.87},
+    )  # fmt: skip
+    records = [made.record(made.matmul()), made.record(made.matmul(), "opencl[pocl]", 3e-3)]
+    gap = 3e-3 / records[0].time
+    page = report.render(report.build(records, port_cost=cost))
+    opencl = re.search(r"<tr><th scope=.row.>opencl</th>.*?</tr>", page)[0]
+    assert re.findall(r">([^<]+)</td>", opencl) == ["60%", "400", "25%", f"{gap:.2f}×"]
+    assert re.search(r"Code divergence of all these backends: 87%", page)
+    assert re.search(r"matmul</th>.*?>11<.*?>370<.*?>98%<", page)
+    assert PortCost.from_json(json.loads(json.dumps(cost.to_json()))) == cost
+    with pytest.raises(RecordError, match="unknown fields 'ops'"):
+        PortCost.from_json({"ops": {}})
+
+
+def test_a_file_without_a_port_cost_is_refused(tmp_path: Path):
+    (tmp_path / "f.json").write_text('[{"numpy": 12}]')
+    with pytest.raises(RecordError, match="has no port_cost .*writes one"):
+        port_cost_of(str(tmp_path / "f.json"))
+
+
+def test_what_is_counted_here_is_whole():
+    cost = port_cost.counted()
+    assert set(cost.lines) == set(cost.device_lines) == set(cost.coverage)
+    assert cost.divergence == port_cost.divergence()
 
 
 def test_divergence_is_between_one_source_and_nothing_shared():

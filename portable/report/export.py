@@ -129,6 +129,7 @@ def json_data(report: Report) -> dict[str, Any]:
         "projected": [_projected(p) for p in report.projected],
         "costs": [_cost(line) for line in bills.lines(report)],
         "changes": None if report.changes is None else [_change(c) for c in report.changes],
+        "port_cost": None if report.port_cost is None else report.port_cost.to_json(),
     }
 
 

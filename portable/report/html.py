@@ -7,7 +7,7 @@ filtered, paged), tips and the colour scheme. Nothing is loaded from anywhere.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,7 @@ def _context(report: Report, loader: Any, environment: Any) -> dict[str, Any]:
         "environment": [_environment(place, report) for place in report.places],
         "steps": [(index, name, MEANING[name]) for index, name in enumerate(STEPS)],
         "paths": _paths(report),
+        "backend_gaps": _backend_gaps(report),
         "crosscompile": foreign.tables_of(report.crosscompile),
         "crosscompiled": foreign.sentences_of(report.crosscompile),
         "max_fixes": MAX_FIXES,
@@ -157,9 +158,8 @@ def matrix(report: Report, place: Place) -> Matrix:
 
 def _cell(rows: Sequence[Row], of: int) -> Cell:
     right = [r for r in rows if r.ok]
-    gaps = [r.gap_best for r in right if r.gap_best]
     fractions = [r.sol_fraction for r in right if r.sol_fraction]
-    gap = geometric_mean(gaps) if gaps else None
+    gap = _gap(right)
     why = "; ".join(sorted({f"{r.status}: {r.reason}"[:200] for r in rows if not r.ok}))
     return Cell(
         gap,
@@ -283,14 +283,30 @@ def _environment(place: Place, report: Report) -> dict[str, Any]:
 
 def _paths(report: Report) -> list[tuple[str, list[str], int, float | None]]:
     """(path, candidates, correct rows, geometric-mean gap) by porting path."""
-    found: dict[str, list[Row]] = {}
-    for row in report.headlines:
-        found.setdefault(row.path, []).append(row)
+    found = _grouped(report, lambda row: row.path)
     order = [*protocols.PATHS, *sorted(set(found) - set(protocols.PATHS))]
     lines = []
     for path in order:
         rows = found.get(path, [])
-        gaps = [r.gap_best for r in rows if r.gap_best]
         names = sorted({r.candidate for r in rows})
-        lines.append((path, names, len(gaps), geometric_mean(gaps) if gaps else None))
+        lines.append((path, names, sum(1 for r in rows if r.gap_best), _gap(rows)))
     return lines
+
+
+def _backend_gaps(report: Report) -> dict[str, float | None]:
+    """Geometric-mean gap to the best by backend, over the problems it runs."""
+    return {
+        name: _gap(rows) for name, rows in _grouped(report, lambda row: row.record.backend).items()
+    }
+
+
+def _grouped(report: Report, key: Callable[[Row], str]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in report.headlines:
+        found.setdefault(key(row), []).append(row)
+    return found
+
+
+def _gap(rows: Sequence[Row]) -> float | None:
+    gaps = [r.gap_best for r in rows if r.gap_best]
+    return geometric_mean(gaps) if gaps else None

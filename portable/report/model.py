@@ -8,6 +8,7 @@ from typing import Any
 
 from portable import registry
 from portable.op import Problem
+from portable.port_cost import PortCost
 from portable.records import Record
 from portable.records.record import utc_now
 from portable.report import platforms as forming
@@ -43,7 +44,7 @@ class Report:
         changes: against a baseline; None when none was given.
         prices: as given.
         crosscompile: what was compiled for targets that are not here, as given.
-        port_cost: lines of code by backend and op, as given.
+        port_cost: what the ports cost in lines of code, as given.
         absent_ops: ops of this installation that no row has.
         sources: where the records are from.
         notes: what went wrong while reading.
@@ -62,7 +63,7 @@ class Report:
     changes: list[Change] | None = None
     prices: list[Price] = field(default_factory=list)
     crosscompile: Any = None
-    port_cost: Mapping[str, Mapping[str, int]] | None = None
+    port_cost: PortCost | None = None
     absent_ops: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -95,7 +96,7 @@ def build(
     baseline: Iterable[Record] | None = None,
     tolerance: float = TOLERANCE,
     crosscompile: Any = None,
-    port_cost: Mapping[str, Mapping[str, int]] | None = None,
+    port_cost: PortCost | None = None,
     title: str = "Porting gaps and speed of light",
     sources: Sequence[str] = (),
     notes: Sequence[str] = (),
@@ -115,7 +116,7 @@ def build(
         baseline: older records to compare with.
         tolerance: relative slow-down that is never a regression.
         crosscompile: data of `portable.crosscompile`, shown as a table.
-        port_cost: lines of code by backend and op.
+        port_cost: what the ports cost, see `portable.port_cost.counted`.
         title: of the page.
         sources: names of the record files.
         notes: shown under "method".

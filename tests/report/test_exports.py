@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from portable import report
+from portable.port_cost import PortCost
 from portable.report.export import csv_text, json_data, markdown_text
 from portable.report.weights import from_mapping
 from tests.report import made
@@ -24,7 +25,10 @@ def built():
         records, workloads=[weights], chosen=dict.fromkeys(problems, "torch"),
         hardware=["H200 SXM"], baseline=made.several(1),
         crosscompile=[{"target": "sm_90", "op": "matmul", "registers": 128}],
-        port_cost={"numpy": {"matmul": 12}, "opencl": {"matmul": 300, "softmax": 90}},
+        port_cost=PortCost(
+            {"numpy": {"matmul": 12}, "opencl": {"matmul": 300, "softmax": 90}},
+            {"numpy": 0, "opencl": 130}, {"numpy": 1.0, "opencl": 0.5}, {"matmul": 1.0, "all": 0.9},
+        ),
     )  # fmt: skip
 
 
