@@ -33,6 +33,8 @@ def backend_runtimes() -> dict[str, str]:
 
 def tools() -> dict[str, str]:
     """Tools that single tests need."""
+    from portable.backends.cuda import _resources
+
     modules = {
         "triton-interpreter": ("triton", "pip install 'portable-kernels[triton]'"),
         "nvrtc": ("cuda.core", "pip install 'portable-kernels[test]'"),
@@ -46,6 +48,9 @@ def tools() -> dict[str, str]:
         },
     }  # fmt: skip
     found = {name: "" if _importable(m) else fix for name, (m, fix) in modules.items()}
+    if not found["nvrtc"] and not _importable("nvidia.cu13"):
+        found["nvrtc"] = "pip install nvidia-cuda-nvrtc"
+    found["cuobjdump"] = "" if _resources.tool("cuobjdump") else modules["triton-interpreter"][1]
     found["g++"] = "" if shutil.which("g++") else "apt install g++"
     browser = shutil.which("chromium") and shutil.which("chromedriver")
     found["browser"] = "" if browser else "apt install chromium chromium-driver"
