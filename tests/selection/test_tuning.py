@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
 import portable
-from portable import cases, engine, records, registry, selector, tuning
+from portable import cases, contest, engine, machine, measure, records, registry, selector, tuning
 from tests.fakes import Fake, FakeBackend, right_matmul, spin
 
 
@@ -136,3 +138,17 @@ def test_frozen_choices_are_what_was_tuned(backend, monkeypatch, tmp_path):
         found = portable.explain("matmul", a, a)
     assert found.basis == "frozen choice"
     assert found.choice.name == done.rows()[0][1]
+
+
+@pytest.mark.parametrize("size", [144, 768])
+def test_small_problems_are_cold_by_other_arguments_not_by_a_flush(monkeypatch, size):
+    """A flush empties the caches of code as well, as far as who was called before lets it: the same
+    candidate was twice as fast in a contest against its own other config as against another."""
+    seen = {}
+    monkeypatch.setattr(measure, "measure", lambda calls, **how: seen.update(how) or {})
+    monkeypatch.setattr(machine, "last_level_cache", lambda device: 32 << 20)
+    with contextlib.suppress(KeyError):  # nothing was timed
+        contest.contest(problem(size, size, size), backends=["numpy"])
+    assert (seen["cache"], seen["flush"]) == ("cold", None)
+    operands = {a.ctypes.data: a.nbytes for one in seen["arguments"] for a in one}
+    assert 1.5 * sum(operands.values()) >= 2 * (32 << 20)  # results are the other third
