@@ -94,6 +94,7 @@ def contest(
     cache: str | None = None,
     slowest: float = math.inf,
     stages: bool = False,
+    overtime: float = 0.0,
     seed: int = 0,
     settings: Settings | None = None,
 ) -> Result:
@@ -110,6 +111,7 @@ def contest(
         slowest: candidates expected to take this many times the best expected time are left out,
             unless nobody ever measured them on the op and dtype.
         stages: also time conversions, kernel and launch apart (`portable.stages`), for reports.
+        overtime: [s] that timing may go on after the budget, until it is known who is fastest.
         seed: of values and order.
         settings: wishes to honour; those of the caller by default.
     """
@@ -133,6 +135,7 @@ def contest(
             flush=data.flush,
             synchronize={e.name: s for e in right if (s := _synchronize(e.candidate))},
             budget=budget,
+            overtime=overtime,
             seed=seed,
         )
         for entrant in right:
@@ -355,8 +358,9 @@ def _peer_verdict() -> Verdict:
             return []
         for mine, theirs in zip(results, first[0], strict=True):
             a, b = mine.astype(np.float32), theirs.astype(np.float32)
-            scale = float(np.linalg.norm(b)) or 1.0
-            apart = float(np.linalg.norm(a - b)) / scale
+            differ = a != b  # equal infinities do not
+            scale = float(np.linalg.norm(b[np.isfinite(b)])) or 1.0
+            apart = float(np.linalg.norm(a[differ] - b[differ])) / scale
             limit = max(4 * dtypes.roundoff(str(mine.dtype)), 1e-5)
             if not apart <= limit:
                 return [f"relative RMS distance to a peer is {apart:.2g} (limit {limit:.2g})"]

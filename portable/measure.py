@@ -24,7 +24,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from portable.samples import Comparison, Samples, compare, fastest, significantly_faster
+from portable.samples import (
+    Comparison,
+    Samples,
+    compare,
+    decided,
+    fastest,
+    significantly_faster,
+)
 from portable.stats import median
 
 __all__ = [
@@ -33,6 +40,7 @@ __all__ = [
     "Samples",
     "classify",
     "compare",
+    "decided",
     "fastest",
     "measure",
     "rotation",
@@ -215,6 +223,7 @@ def measure(
     timers: Mapping[str, Timer] | None = None,
     method: str = "wall",
     budget: float = 1.0,
+    overtime: float = 0.0,
     min_samples: int = MIN_SAMPLES,
     max_samples: int = MAX_SAMPLES,
     seed: int = 0,
@@ -234,6 +243,8 @@ def measure(
         budget: [s] for all rounds together, after the warm-up. Each candidate gets one sample,
             however long it takes, and `min_samples` where the budget allows. Rounds end early
             when the fastest one is known beyond the noise.
+        overtime: [s] that rounds may go on after the budget, until it is known of every other one
+            whether it is slower than the fastest by more than a tie; they do not end before that.
         min_samples, max_samples: undisturbed samples per candidate. Up to three times as many
             rounds are run for them, where the budget allows.
         seed: of the order within the rounds.
@@ -261,7 +272,7 @@ def measure(
     for run in runs.values():
         _warm_up(run, flush)
     with _no_garbage_collection():
-        _rounds(runs, flush, budget, min_samples, max_samples, seed, progress)
+        _rounds(runs, flush, budget, overtime, min_samples, max_samples, seed, progress)
     return {
         name: run.samples(cache, method if run.timer is not None else "wall")
         for name, run in runs.items()
@@ -272,6 +283,7 @@ def _rounds(
     runs: Mapping[str, _Run],
     flush: Callable[[], Any] | None,
     budget: float,
+    overtime: float,
     min_samples: int,
     max_samples: int,
     seed: int,
@@ -285,8 +297,8 @@ def _rounds(
             if run.status == "ok" and run.clean < max_samples and not _resting(run, runs)
         ]  # fmt: skip
         now = _clock()
-        # Out of time when a round like the last one would end late.
-        if not active or (round_ and now + (now - last) - started > budget * 1e9):
+        end = (now + (now - last) - started) * 1e-9  # of a round like the last one
+        if not active or (round_ and end > budget and (end > budget + overtime or _known(active))):
             return
         last = now
         order.shuffle(active)
@@ -299,7 +311,8 @@ def _rounds(
         done = round_ + 1
         if progress is not None:
             progress(min(done, max_samples), max_samples)
-        if done >= max(min_samples, SETTLED_ROUNDS) and done % 5 == 0 and _settled(active):
+        settled = done >= max(min_samples, SETTLED_ROUNDS) and done % 5 == 0 and _settled(active)
+        if settled and (not overtime or _known(active)):
             return
 
 
@@ -384,6 +397,13 @@ def _settled(active: Sequence[_Run]) -> bool:
     if len(best.times) < SETTLED_ROUNDS:
         return False
     return tight and all(significantly_faster(best, other) for other in others)
+
+
+def _known(active: Sequence[_Run]) -> bool:
+    """Whether it is decided of each of them if it is slower than the fastest by more than a tie."""
+    timed = [run.samples() for run in active if run.times]
+    best = min(timed, key=lambda s: s.time, default=None)
+    return best is None or all(decided(best, other) for other in timed if other is not best)
 
 
 # --- cold caches -------------------------------------------------------------------------------

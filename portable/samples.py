@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from portable.stats import median, quantile, relative_spread
 
+TIE = 0.03
+"""Times closer than this share are a tie: the order of preference decides."""
+
 
 @dataclass(frozen=True, slots=True)
 class Samples:
@@ -138,6 +141,18 @@ def significantly_faster(
     if result.confidence < confidence:
         return result.low > 2.0
     return result.low > 1.0 and result.ratio >= 1.0 + margin
+
+
+def decided(a: Samples, b: Samples, confidence: float = 0.99) -> bool:
+    """Whether it is known if b takes longer than a by more than TIE.
+
+    True when the whole confidence interval of time(b) / time(a) lies on one side of 1 + TIE. Asked
+    again and again while samples come in, hence the high confidence.
+    """
+    found = compare(a, b, confidence)
+    if found.confidence < confidence:
+        return found.low > 2.0
+    return found.low > 1.0 + TIE or found.high < 1.0 + TIE
 
 
 def fastest(

@@ -11,10 +11,8 @@ from portable.backend import Config, Implementation, Kernel, trait
 from portable.device import Device
 from portable.errors import CompileError, PluginError, UnsupportedError, WrongResultError
 from portable.op import Op, Problem
+from portable.samples import TIE
 from portable.settings import Settings
-
-TIE = 0.03
-"""Expected times closer than this share are a tie: the order of preference decides."""
 
 
 @dataclass(frozen=True, slots=True)

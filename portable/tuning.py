@@ -1,8 +1,10 @@
 """Tuning: measure candidates and configs where a workload's time is, and remember.
 
 Each problem gets a share of the budget in proportion to its weighted expected time. A first round
-tries every config of every candidate; a final times the best few against each other, interleaved
-and paired. What is inside the noise goes to the safer one: the first in order of preference.
+tries every candidate, then more configs of those near the best; a final times the best few against
+each other, interleaved and paired, until it is known who is faster. The winner is who the selector
+then chooses, by the records, as it will for every call: a tie goes to the safer one, the first in
+order of preference.
 """
 
 from __future__ import annotations
@@ -36,6 +38,11 @@ Progress = Callable[[int, int, str], None]
 LEAST = 0.15
 """Seconds a problem gets at least, however light it is."""
 FINALISTS = 3
+UNSURE = 1.5
+"""A config measured fewer than MIN_SAMPLES times that took this many times its candidate's best, or
+less, meets it in the final."""
+OVERTIME = 1.0
+"""Times the budget of a problem: what its final may take longer where it is open who is faster."""
 NEAR = 2.5
 """Candidates within this factor of the best have their other configs tried, and meet in a final."""
 ROUND, MOST = 4, 20
@@ -161,11 +168,11 @@ def tune_problem(
 
     Early stopping: first every candidate once with the config expected to be best; those near
     enough to the best go on with their other configs, a few at a time, as long as a model of what
-    was measured promises a gain; the final is interleaved and paired. A winner that is
-    suspiciously fast must win once more, on other values.
+    was measured promises a gain; the final is interleaved and paired, and goes on, up to OVERTIME,
+    until it is known who is faster. A winner that is suspiciously fast must win once more, on other
+    values.
 
-    Returns the record of the winner, the first in order of preference among those the noise
-    does not tell apart.
+    Returns the record of the winner: who is chosen now, with these records.
     """
     store = records.default_store()
     limited: dict[str, Any] = {"device": device, "budget": budget * 0.3, "seed": seed}
@@ -179,16 +186,25 @@ def tune_problem(
     if not finalists:
         return None
     final = contests.contest(
-        problem, device=device, budget=budget * 0.4, only=finalists, seed=seed + 1
-    )
+        problem, device=device, budget=budget * 0.4, overtime=OVERTIME * budget, only=finalists,
+        seed=seed + 1,
+    )  # fmt: skip
     store.add(final.records)
-    order = sorted(final.samples, key=lambda n: (-_priority(n), n))
-    winner = measure.fastest(final.samples, order)
-    by_name = {contests.entrant_name(r): r for r in final.records}
-    best = by_name.get(winner) if winner else None
+    best = _chosen(problem, device, final)
     if best is not None and _suspicious(best, known):
         return _confirmed(best, problem, device, budget, seed)
     return best
+
+
+def _chosen(problem: Problem, device: str, final: contests.Result) -> Record | None:
+    """The final's record of who is chosen now; the fastest's where none of them is, as by the
+    caller's wishes."""
+    engine.refresh_evidence()
+    choice = explaining.of_problem(problem, device).choice
+    name, config = (choice.name, dict(choice.config)) if choice else ("", {})
+    own = [r for r in final.records if r.ok and contests.candidate_name(r) == name]
+    own.sort(key=lambda r: (dict(r.config) != config, _quick(r)))
+    return own[0] if own else final.best()
 
 
 def _try_configs(
@@ -290,17 +306,26 @@ def _same(one: Record, other: Record) -> bool:
 
 
 def _finalists(first: contests.Result) -> list[tuple[str, dict[str, Any]]]:
-    """(candidate, config) of the best few: of each candidate its best config, then the fastest."""
+    """(candidate, config) of the best few: of each candidate its best config, the fastest first;
+    then configs of theirs that may be better, but were hardly measured."""
+    ranked = sorted((r for r in first.records if r.ok), key=_quick)
     best: dict[str, Record] = {}
-    for record in sorted((r for r in first.records if r.ok), key=_quick):
+    for record in ranked:
         best.setdefault(contests.candidate_name(record), record)
-    limit = NEAR * _quick(next(iter(best.values()))) if best else 0.0
-    near = [(name, dict(r.config)) for name, r in best.items() if _quick(r) <= limit]
-    return near[:FINALISTS]
+    limit = NEAR * _quick(ranked[0]) if ranked else 0.0
+    near = [(name, r) for name, r in best.items() if _quick(r) <= limit][:FINALISTS]
+    unsure = [
+        (name, r)
+        for r in ranked
+        for name, own in near
+        if name == contests.candidate_name(r) and not _same(r, own) and _unsure(r, own)
+    ]
+    return [(name, dict(r.config)) for name, r in near + unsure[:FINALISTS]]
 
 
-def _priority(entrant: str) -> int:
-    return registry.backend(entrant.partition("[")[0].partition(" ")[0]).priority
+def _unsure(record: Record, best: Record) -> bool:
+    few = len(record.samples) < measure.MIN_SAMPLES
+    return few and _quick(record) <= UNSURE * _quick(best)
 
 
 def _doing(problem: Problem, done: TuneResult) -> str:

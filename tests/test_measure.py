@@ -173,6 +173,31 @@ def test_the_time_box_holds_but_everybody_gets_a_sample(clock):
     assert len(tiny["x"].times) == 1
 
 
+@pytest.mark.parametrize(
+    ("slower", "least", "most"),
+    [
+        (1.2, 8, 8),  # known as soon as eight pairs tell
+        (1.0, 8, 8),  # known to be a tie
+        (1.03, 30, 65),  # at the border of a tie it stays open for long
+    ],
+)
+def test_overtime_is_for_what_is_open_only(clock, slower, least, most):
+    """Rounds of 4 to 4.4 ms (every sample has an untimed call before it) in a box of one round."""
+    noise = itertools.cycle([0.98, 1.02, 1.0])
+
+    def rival():
+        rival.calls += 1
+        if rival.calls % 2:  # a sample is what its untimed call was
+            rival.now = 1e-3 * slower * next(noise)
+        clock.spin(rival.now)
+
+    rival.calls = 0
+    calls = {"a": lambda: clock.spin(1e-3), "b": rival}
+    assert len(measure(calls, budget=4e-3)["b"].times) == 1
+    found = measure(calls, budget=4e-3, overtime=0.25)["b"]
+    assert least <= len(found.times) <= most
+
+
 def test_a_candidate_that_cannot_win_rests(clock):
     calls = {"slow": lambda: clock.spin(5e-3), "fast": lambda: clock.spin(2e-4)}
     found = measure(calls, budget=1.0)

@@ -152,3 +152,82 @@ def test_small_problems_are_cold_by_other_arguments_not_by_a_flush(monkeypatch, 
     assert (seen["cache"], seen["flush"]) == ("cold", None)
     operands = {a.ctypes.data: a.nbytes for one in seen["arguments"] for a in one}
     assert 1.5 * sum(operands.values()) >= 2 * (32 << 20)  # results are the other third
+
+
+def scripted(monkeypatch, *times):
+    """Contests of these times [s] by entrant, one after the other; returns what each was asked."""
+    asked, left = [], iter(times)
+
+    def measured(calls, **how):
+        asked.append((list(calls), how))
+        script = next(left)
+        taken = {name: tuple(script.get(name, ())) for name in calls}
+        return {n: measure.Samples(t, tuple(range(len(t))), first=0.0) for n, t in taken.items()}
+
+    monkeypatch.setattr(measure, "measure", measured)
+    return asked
+
+
+@pytest.fixture
+def rivals(backend, monkeypatch):
+    """ "safe", which is preferred, and "quick", which has two configs; NumPy stands aside."""
+    quick = Configured(right_matmul, configs=[{"tile": 1}, {"tile": 2}])
+    safe = FakeBackend("safe", {"matmul": Fake(right_matmul)}, priority=9)
+    _only(backend, monkeypatch, safe, FakeBackend("quick", {"matmul": quick}))
+    found = _explained()
+    numpy = next(c for c in found.candidates if c.name == "numpy")
+    selector.set_aside(numpy, found.problem, "not in this test")
+    yield
+    selector.heal()
+
+
+ONE, TWO = 'quick {"tile": 1}', 'quick {"tile": 2}'
+
+
+def _tuned_and_chosen():
+    best = tuning.tune_problem(problem(), budget=0.1)
+    return contest.candidate_name(best), _explained().choice.name
+
+
+def test_few_samples_of_a_large_difference_are_no_tie(rivals, monkeypatch):
+    """Three samples prove nothing at 95 %, but nobody takes the slower one for that."""
+    few = {ONE: [1e-3] * 3, TWO: [2e-3] * 3, "safe": [1.6e-3] * 3}
+    scripted(monkeypatch, few, few, few)
+    assert _tuned_and_chosen() == ("quick", "quick")
+
+
+@pytest.mark.parametrize(("gap", "chosen"), [(1.02, "safe"), (1.08, "quick")])
+def test_the_winner_of_a_tune_is_who_is_chosen_from_then_on(rivals, monkeypatch, gap, chosen):
+    """Also where the final's median and the fastest samples of all rounds tell different tales."""
+    first = {ONE: [1e-3] * 9, "safe": [1e-3 * gap] * 9}
+    final = {ONE: [1e-3, *[1.3e-3] * 20], "safe": [1e-3 * gap, *[1.25e-3] * 20]}
+    scripted(monkeypatch, first, {TWO: [3e-3] * 9}, final)
+    assert _tuned_and_chosen() == (chosen, chosen)
+
+
+def test_a_config_that_was_hardly_measured_meets_the_better_one_in_the_final(rivals, monkeypatch):
+    """Its only sample was a bad one."""
+    first = {ONE: [1.3e-3], "safe": [2e-3]}
+    final = {ONE: [8e-4] * 9, TWO: [1e-3] * 9, "safe": [2e-3] * 9}
+    asked = scripted(monkeypatch, first, {TWO: [1e-3] * 9}, final)
+    best = tuning.tune_problem(problem(), budget=0.1)
+    assert dict(best.config) == {"tile": 1}
+    assert set(asked[-1][0]) == {ONE, TWO, "safe"}
+
+
+def test_the_final_may_take_longer_where_it_is_open_who_is_faster(rivals, monkeypatch):
+    times = {ONE: [1e-3] * 9, TWO: [2e-3] * 9, "safe": [1e-3] * 9}
+    asked = scripted(monkeypatch, times, times, times)
+    tuning.tune_problem(problem(), budget=0.1)
+    *before, final = [how["overtime"] for _, how in asked]
+    assert final > 0 == sum(before)
+
+
+def test_results_that_overflow_alike_are_alike():
+    """Large problems are checked against a peer: both sums of many half floats are infinite."""
+    verdict = contest._peer_verdict()
+    result = np.array([np.inf, -np.inf, 1.0, 2.0], np.float16)
+    assert not verdict((result,))
+    assert not verdict((result.copy(),))
+    assert verdict((np.array([np.inf, -np.inf, 1.0, 2.5], np.float16),))
+    assert verdict((np.array([np.inf, np.inf, 1.0, 2.0], np.float16),))
