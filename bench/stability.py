@@ -55,6 +55,8 @@ def once(flat, seed: int, budget: float, chosen: dict, times: dict) -> None:
     engine.refresh()
     for problem in flat:
         tuning.tune_problem(problem, budget=budget, seed=seed)
+    for problem in flat:  # as `portable tune` does
+        tuning.second_look(problem, budget=budget * tuning.SECOND, seed=seed)
     engine.refresh()
     for problem in flat:
         chosen[problem][explaining.of_problem(problem, "cpu").choice.name] += 1

@@ -4,14 +4,15 @@ Each problem gets a share of the budget in proportion to its weighted expected t
 tries every candidate, then more configs of those near the best; a final times the best few against
 each other, interleaved and paired, until it is known who is faster. The winner is who the selector
 then chooses, by the records, as it will for every call: a tie goes to the safer one, the first in
-order of preference.
+order of preference. Close decisions are looked at once more at the end: what else runs on a machine
+changes the ratio of two candidates from one second to another, by more than a tie.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from portable import (
@@ -43,6 +44,10 @@ UNSURE = 1.5
 less, meets it in the final."""
 OVERTIME = 1.0
 """Times the budget of a problem: what its final may take longer where it is open who is faster."""
+CLOSE = 1.15
+"""Candidates within this factor of the one chosen meet once more, at another moment,"""
+SECOND = 0.15
+"""... for which this share of the budget is kept."""
 NEAR = 2.5
 """Candidates within this factor of the best have their other configs tried, and meet in a final."""
 ROUND, MOST = 4, 20
@@ -144,21 +149,66 @@ def tune(
     done = TuneResult()
     try:
         for turn, index in enumerate(order):
-            left = budget - (time.monotonic() - start)
+            left = (1 - SECOND) * budget - (time.monotonic() - start)
             if left <= 0:
                 done.skipped = len(order) - turn
                 break
             problem, weight, explained_now = explained[index]
-            fair = max(budget * loads[index] / total, LEAST)
+            fair = max((1 - SECOND) * budget * loads[index] / total, LEAST)
             if progress is not None:
                 progress(turn, len(order), _doing(problem, done))
             before = _before(explained_now)
             record = tune_problem(problem, device=device, budget=min(fair, left), seed=seed)
             done.tuned.append(Tuned(problem, weight, before, record))
+        _second_looks(done, device, start + budget, seed, progress)
     finally:
         engine.refresh()
     done.seconds = time.monotonic() - start
     return done
+
+
+def _second_looks(
+    done: TuneResult, device: str, end: float, seed: int, progress: Progress | None
+) -> None:
+    """Look again at close decisions, in the order tuned, while there is time."""
+    for turn, tuned in enumerate(done.tuned):
+        left = end - time.monotonic()
+        if left <= 0:
+            return
+        if progress is not None:
+            progress(len(done.tuned), len(done.tuned), f"once more: {tuned.problem.op}")
+        share = max(left / (len(done.tuned) - turn), LEAST)
+        record = second_look(tuned.problem, device=device, budget=min(share, left), seed=seed)
+        done.tuned[turn] = replace(tuned, record=record or tuned.record)
+
+
+def second_look(
+    problem: Problem, *, device: str = "cpu", budget: float = 0.15, seed: int = 0
+) -> Record | None:
+    """Time those measured here within CLOSE of the chosen one against it again; keep the records.
+
+    Returns the record of who is chosen then; None where nobody is close.
+    """
+    engine.refresh_evidence()
+    known = [c for c in explaining.of_problem(problem, device).candidates if _exact(c)]
+    times = [c.estimate.time for c in known if c.estimate is not None]
+    close = [
+        (c.name, dict(c.config))
+        for c, seconds in zip(known, times, strict=True)
+        if seconds <= CLOSE * times[0]
+    ]
+    if len(close) < 2:
+        return None
+    again = contests.contest(
+        problem, device=device, budget=budget * 0.5, overtime=budget * 0.5, only=close,
+        seed=seed + 3,
+    )  # fmt: skip
+    records.default_store().add(again.records)
+    return _chosen(problem, device, again)
+
+
+def _exact(candidate: Candidate) -> bool:
+    return candidate.estimate is not None and candidate.estimate.basis == estimate.EXACT
 
 
 def tune_problem(

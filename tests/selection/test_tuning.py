@@ -231,3 +231,20 @@ def test_results_that_overflow_alike_are_alike():
     assert not verdict((result.copy(),))
     assert verdict((np.array([np.inf, -np.inf, 1.0, 2.5], np.float16),))
     assert verdict((np.array([np.inf, np.inf, 1.0, 2.0], np.float16),))
+
+
+def test_a_close_decision_is_looked_at_again_at_another_moment(rivals, monkeypatch):
+    """The first moment was bad for the safer one; best moments are compared."""
+    bad = {ONE: [1e-3] * 9, TWO: [2e-3] * 9, "safe": [1.06e-3] * 20}
+    asked = scripted(monkeypatch, bad, bad, bad, {ONE: [9.9e-4] * 9, "safe": [1e-3] * 9})
+    (tuned,) = tuning.tune([problem()], budget=9.0).tuned
+    assert set(asked[-1][0]) == {ONE, "safe"}
+    assert contest.candidate_name(tuned.record) == "safe"
+
+
+def test_a_clear_decision_is_not_looked_at_again(rivals, monkeypatch):
+    clear = {ONE: [1e-3] * 9, TWO: [2e-3] * 9, "safe": [1.3e-3] * 9}
+    asked = scripted(monkeypatch, clear, clear, clear)
+    (tuned,) = tuning.tune([problem()], budget=9.0).tuned
+    assert len(asked) == 3
+    assert contest.candidate_name(tuned.record) == "quick"
