@@ -27,7 +27,10 @@ MAX_SKINNY = 32
 """Rows up to which a product is bound by streaming the other matrix."""
 _DOT_TILES = ((1, 8), (2, 8), (3, 4), (4, 4), (5, 4), (6, 4))
 """Rows of A x rows of B whose dot products are kept in 32 vector registers."""
-SKINNY_FILES = ("_panels.cl", "_activations.cl", "skinny.cl")
+_STREAMED = 1 << 20
+"""Elements of B from which it pays to read whole rows and to add up parts in a second launch."""
+SKINNY_FILES = ("_panels.cl", "_activations.cl", "_few_rows.cl", "skinny.cl")
+GEMV_FILES = ("_panels.cl", "_activations.cl", "_few_rows.cl", "gemv.cl")
 TILED_FILES = ("_activations.cl", "tiled.cl")
 ACTIVATIONS = {None: 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}
 
@@ -133,9 +136,11 @@ def skinny_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | 
     if g.batch or f.m > MAX_SKINNY:
         return None
     if f.b_row == 1 and f.k > 1:
-        mc, r = _dot_tile(f.m, dtype)
+        mc, r = _dot_tile(f.m)
         strip = max(vector, min(64, f.n // (8 * units) // vector * vector))
-        kind = "skinny_nt"
+        kind = "skinny_nt" if f.m > 1 else "gemv_nt"
+    elif f.b_col == 1 and f.m == 1 and f.k * f.n >= _STREAMED:
+        mc, r, kind, strip = 1, 4, "gemv_nn", 0
     elif f.b_col == 1 and f.m <= 14:
         mc, r, kind = 1, 1, "skinny_nn"
         size = 8 if dtype == "float64" else 4
@@ -146,13 +151,13 @@ def skinny_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | 
     return {"kind": kind, "mc": mc, "r": r, "strip": strip, "vector": vector, "swap": swap}
 
 
-def _dot_tile(m: int, dtype: str) -> tuple[int, int]:
+def _dot_tile(m: int) -> tuple[int, int]:
     """Rows of A x rows of B of the dot products that are kept in registers.
 
     B does not lie on cache lines in general, so that a vector of it takes two loads.
     """
-    if dtype == "float32" and m == 1:
-        return 1, 1  # one stream, which prefetchers follow best
+    if m == 1:
+        return 1, 1
     time = {(mc, r): -(-m // mc) * max(mc * r, mc + 2 * r) / r for mc, r in _DOT_TILES}
     return min(_DOT_TILES, key=lambda tile: (time[tile], -tile[0]))
 
@@ -202,8 +207,8 @@ def add_gemm(
     flags = [np.int32(epilogue.bias is not None), np.int32(epilogue.residual is not None)]
     act = f"-DACT={ACTIVATIONS[epilogue.activation]}"
     kind = str(config["kind"])
-    if kind.startswith("skinny"):
-        _add_skinny(b, g, x, y, out, config, [*extra, *flags], epilogue.residual_stride, act)
+    if kind.startswith(("skinny", "gemv")):
+        _add_few_rows(b, g, x, y, out, config, [*extra, *flags], epilogue.residual_stride, act)
         return
     batch = [(1, 0, 0)] * (MAX_BATCH_AXES - len(g.batch)) + list(g.batch)
     shape = [g.m, g.n, g.k, g.a_row, g.a_col, g.b_row, g.b_col]
@@ -236,7 +241,7 @@ def add_gemm(
     )
 
 
-def _add_skinny(
+def _add_few_rows(
     b: Builder,
     g: Gemm,
     x: Array,
@@ -247,26 +252,37 @@ def _add_skinny(
     residual_stride: int,
     act: str,
 ) -> None:
-    """Append the launch that streams the larger matrix."""
-    swap, strip = bool(config["swap"]), int(config["strip"])
+    """Append the launch that streams the larger matrix, and for `gemv_nn` the sum of its parts."""
+    swap, strip, kind = bool(config["swap"]), int(config["strip"]), str(config["kind"])
     f = _swapped(g) if swap else g
-    tiles = -(-f.n // strip)
-    count = max(1, min(tiles, b.device.info.units))
-    vector, mc = int(config["vector"]), int(config["mc"])
-    size = 8 if b.dtype == "float64" else 4
-    rows = -(-f.m // mc) * mc
-    wide = (f.k + vector - 1) // vector * vector + vector
-    columns = vector * (int(config["r"]) + 1) if config["kind"] == "skinny_nt" else strip
-    scratch = b.scratch(count * rows * (wide + columns) * size)
+    rows = -(-f.k // (64 * max(b.device.info.units, 1))) * 4  # of B, that a group takes at once
+    tasks = -(-f.k // rows) if kind == "gemv_nn" else -(-f.n // strip)
+    count = max(1, min(tasks, b.device.info.units))
+    scratch = b.scratch(count * _scratch_of(f, config) * (8 if b.dtype == "float64" else 4))
     counter = b.scratch(64, zeroed=64)
     shape = [f.m, f.n, f.k, f.a_row, f.a_col, f.b_row, f.b_col]
     strides = [1, g.n, 1, 0, 1, residual_stride] if swap else [g.n, 1, 0, 1, residual_stride, 1]
     arrays = [y, x] if swap else [x, y]
     arguments = [*arrays, out, *extra, scratch, counter, *shape, *strides, np.int32(strip)]
-    options = [f"-DMC={mc}", f"-DR={config['r']}", act]
+    options = [f"-DMC={config['mc']}", f"-DR={config['r']}", act]
     if b.device.runtime != "oclgrind":  # which does not know the instruction
         options.append("-DPREFETCH")
-    b.step(str(config["kind"]), SKINNY_FILES, count, arguments, options, per_unit=1)
+    files = GEMV_FILES if kind.startswith("gemv") else SKINNY_FILES
+    more = [rows] if kind == "gemv_nn" else []
+    b.step(kind, files, count, [*arguments, *more], options, per_unit=1)
+    if kind == "gemv_nn":
+        b.step("gemv_sum", files, -(-f.n // 1024), [*arguments, count], options, per_unit=1)
+
+
+def _scratch_of(f: Gemm, config: Config) -> int:
+    """Elements of scratch of one group; as the kernels divide them."""
+    kind, vector, mc = config["kind"], int(config["vector"]), int(config["mc"])
+    rows = -(-f.m // mc) * mc
+    wide = -(-f.k // vector) * vector + vector
+    if kind == "gemv_nn":
+        return -(-f.n // vector) * vector
+    columns = {"gemv_nt": vector, "skinny_nt": vector * (int(config["r"]) + 1)}
+    return rows * (wide + columns.get(str(kind), int(config["strip"])))
 
 
 def why_not_shape(problem: Problem, a: str, b: str) -> list[str]:

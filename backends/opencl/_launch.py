@@ -135,12 +135,17 @@ class Launcher:
             if scratch.zeroed:
                 block[: scratch.zeroed] = 0
             blocks.append(block)
-        groups = {"in": arrays, "out": outputs, "tmp": blocks}
+        groups = {
+            kind: [
+                cl.SVM(ctypes.c_char.from_address(array.__array_interface__["data"][0]))
+                for array in members
+            ]
+            for kind, members in (("in", arrays), ("out", outputs), ("tmp", blocks))
+        }
         event = None
         for kernel, grid, local, pointers in bound.steps:
             for position, a in pointers:
-                address = groups[a.kind][a.index].__array_interface__["data"][0]
-                kernel.set_arg(position, cl.SVM(ctypes.c_char.from_address(address)))
+                kernel.set_arg(position, groups[a.kind][a.index])
             event = cl.enqueue_nd_range_kernel(queue, kernel, grid, local)
         if event is not None:
             event.wait()
@@ -178,7 +183,7 @@ class Launcher:
                 view.base.release(queue)
             else:
                 cl.enqueue_copy(queue, raw, buffer)
-        queue.finish()
+        queue.flush()  # reading a result has waited for the kernels; unmapping moves nothing
         return outputs
 
     def _native(self, arrays: Sequence[Any]) -> list[Any]:
@@ -214,15 +219,19 @@ class Launcher:
             scratch.append((buffer, 0))
         groups = {"in": inputs, "out": outputs, "tmp": scratch}
         event = None
-        for kernel, grid, local, pointers in bound.steps:
-            for position, a in pointers:
-                buffer, offset = groups[a.kind][a.index]
-                kernel.set_arg(position, buffer)
-                kernel.set_arg(position + 1, np.int64(offset))
-            event = cl.enqueue_nd_range_kernel(queue, kernel, grid, local, wait_for=waits)
-        for kernel, _, _, pointers in bound.steps:  # the host path relies on zero offsets
-            for position, _a in pointers:
-                kernel.set_arg(position + 1, np.int64(0))
+        moved = []  # offsets are zeros between calls; setting one takes microseconds
+        try:
+            for kernel, grid, local, pointers in bound.steps:
+                for position, a in pointers:
+                    buffer, offset = groups[a.kind][a.index]
+                    kernel.set_arg(position, buffer)
+                    if offset:
+                        moved.append((kernel, position + 1))
+                        kernel.set_arg(position + 1, np.int64(offset))
+                event = cl.enqueue_nd_range_kernel(queue, kernel, grid, local, wait_for=waits)
+        finally:
+            for kernel, position in moved:
+                kernel.set_arg(position, np.int64(0))
         return event
 
 

@@ -9,7 +9,9 @@ from portable.backends.opencl._plan import Builder, why_not_float
 from portable.device import Device
 from portable.op import Problem
 
-SOURCES = ("_common.cl", "copy.cl", *_gemm.FILES, "skinny.cl", "tiled.cl")
+SOURCES = (
+    "_common.cl", "copy.cl", *_gemm.FILES, "_few_rows.cl", "gemv.cl", "skinny.cl", "tiled.cl",
+)  # fmt: skip
 
 
 def why_not(problem: Problem, device: Device) -> list[str]:

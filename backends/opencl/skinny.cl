@@ -3,40 +3,7 @@
 //
 // skinny_nt: B contiguous along K (weights stored transposed): MC x R dot products in registers.
 // skinny_nn: B contiguous along N: sums of a strip of columns stay in the L1 cache.
-#define SKINNY_ARGUMENTS                                                                          \
-  const __global S *a, long a0, const __global S *b, long b0, __global S *c, long c0,             \
-      const __global S *bias, long bias0, const __global S *res, long res0, int has_bias,         \
-      int has_res, __global A *scratch, long scratch0, volatile __global int *counter,            \
-      long counter0, long m, long n, long k, long ras, long cas, long rbs, long cbs, long crs,    \
-      long ccs, long bias_row, long bias_col, long res_row, long res_col, int strip
-
-// Store up to VW neighbours of row i from column j on, after bias, activation and residual.
-#define STORE_ROW(x, i, j, width)                                                              \
-  {                                                                                            \
-    AV v_ = (x);                                                                               \
-    A lane_[VW];                                                                               \
-    if (has_bias) {                                                                            \
-      for (int e_ = 0; e_ < VW; e_++)                                                          \
-        lane_[e_] = LD(bias + bias0 + (i) * bias_row + ((j) + min(e_, (width) - 1)) * bias_col); \
-      v_ += VLOAD(0, lane_);                                                                   \
-    }                                                                                          \
-    v_ = activate_v(v_);                                                                       \
-    if (has_res) {                                                                             \
-      for (int e_ = 0; e_ < VW; e_++)                                                          \
-        lane_[e_] = LD(res + res0 + (i) * res_row + ((j) + min(e_, (width) - 1)) * res_col);   \
-      v_ += VLOAD(0, lane_);                                                                   \
-    }                                                                                          \
-    __global S* o_ = c + c0 + (i) * crs + (j) * ccs;                                           \
-    if ((width) >= VW && ccs == 1) {                                                           \
-      stv(v_, o_);                                                                             \
-    } else {                                                                                   \
-      VSTORE(v_, 0, lane_);                                                                    \
-      for (int e_ = 0; e_ < min((int)(width), VW); e_++) ST(lane_[e_], o_ + e_ * ccs);         \
-    }                                                                                          \
-  }
-
 #define MP ((m + MC - 1) / MC * MC)
-#define KX ((k + VW - 1) / VW * VW + VW)
 
 #define DOTS(FIRST)                                                           \
   for (long kk = k0; kk < whole; kk += VW) {                                  \
@@ -53,7 +20,7 @@
 
 // K is cut into blocks for which the rows of A and R rows of B stay in the L1 cache; dot products
 // wait in `part` from one block to the next. What is read next of B is asked for a block ahead.
-KERNEL void skinny_nt(SKINNY_ARGUMENTS) {
+KERNEL void skinny_nt(FEW_ROWS) {
   __global A* x = scratch + scratch0 + get_group_id(0) * (MP * KX + MP * VW * (R + 1));
   __global A* out = x + MP * KX;
   __global A* part = out + MP * VW;
@@ -111,7 +78,7 @@ KERNEL void skinny_nt(SKINNY_ARGUMENTS) {
 }
 
 #define KU 8
-KERNEL void skinny_nn(SKINNY_ARGUMENTS) {
+KERNEL void skinny_nn(FEW_ROWS) {
   __global A* x = scratch + scratch0 + get_group_id(0) * (m * KX + m * strip);
   __global A* acc = x + m * KX;
   int packed = 0;

@@ -38,6 +38,24 @@ def failures(name, device, share, largest=None, most_configs=1):
     return count, refused, found
 
 
+def one_row(device):
+    """As `failures`, of the products of one row with rows of B at once, which need large operands
+    to be chosen."""
+    import numpy as np
+
+    op, found = registry.op("matmul"), []
+    implementation = registry.backend("opencl").implementation("matmul")
+    shapes = [(150, 11), (67, 4), (3, 9)]
+    for n, k in shapes:
+        arrays = [np.random.default_rng(0).standard_normal(s, np.float32) for s in ((1, k), (k, n))]
+        problem = cases.problem_of(op, dict(zip("ab", arrays, strict=True)), {})
+        vector = implementation.configs(problem, device)[0]["vector"]
+        config = {"kind": "gemv_nn", "mc": 1, "r": 4, "strip": 0, "vector": vector, "swap": False}
+        results = implementation.compile(problem, device, config)(*arrays)
+        found += check.check(op, problem, arrays, results)
+    return len(shapes), 0, found
+
+
 PLANTED = {
     "race": ("barrier(CLK_LOCAL_MEM_FENCE);", ""),
     "overrun": ("long whole = n - n % VW;", "long whole = n + VW - n % VW;"),
@@ -67,7 +85,7 @@ def planted(fault):
 
 
 def main() -> None:
-    """`ops NAME...` or `planted FAULT`, on Oclgrind."""
+    """`ops NAME...`, which includes `one_row`, or `planted FAULT`, on Oclgrind."""
     what, *names = sys.argv[1:]
     if what == "planted":
         planted(names[0] if names else "")
@@ -75,7 +93,10 @@ def main() -> None:
     (device,) = [d for d in registry.backend("opencl").devices() if d.runtime == "oclgrind"]
     total = 0
     for name in names:
-        count, _, wrong = failures(name, device, 0.08, largest=700, most_configs=2)
+        if name == "one_row":
+            count, _, wrong = one_row(device)
+        else:
+            count, _, wrong = failures(name, device, 0.08, largest=700, most_configs=2)
         total += count
         if wrong:
             sys.exit(f"{name}: {wrong[0]}")
