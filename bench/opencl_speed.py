@@ -3,11 +3,12 @@ r"""Our OpenCL kernels on this CPU against NumPy, torch, JAX and CLBlast, on the
     env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
         python -m bench.opencl_speed [section ...]
 
-Sections: square, layers, half, decode, rows, attention, roofs. Candidates are interleaved in one
-process and reported by the median; results lie in host memory. Where the machine does other work at
-the same time, not even the ratios mean much (a call of one thread waits for one core, a call of all
-threads for all): every section prints the load average, and --cpu counts CPU seconds of the process
-in place of the clock's, per core. Peers that spin while they wait must then have one thread:
+Sections: square, layers, half, gemv, decode, rows, attention, roofs. Candidates are interleaved in
+one process and reported by the median; results lie in host memory. Where the machine does other
+work at the same time, not even the ratios mean much (a call of one thread waits for one core, a
+call of all threads for all): every section prints the load average, and --cpu counts CPU seconds of
+the process in place of the clock's, per core. Peers that spin while they wait must then have one
+thread:
 
     env OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS=--xla_cpu_multi_thread_eigen=false \
         python -m bench.opencl_speed --cpu
@@ -35,6 +36,8 @@ DEVICES = [d for d in BACKEND.devices() if d.id == "cpu"]
 RNG = np.random.default_rng(0)
 ROUNDS, BURST, PAUSE = 5, 0.06, 0.04
 """Bursts of each candidate, seconds of a burst, and of the pause before it."""
+BEYOND_CACHES = 1 << 28
+"""Bytes of the pass that gives the roof of memory."""
 clock = time.perf_counter
 
 # Facts from the published workloads: (name, m, n, k) of layers x @ w.T, scaled to a CPU.
@@ -45,11 +48,16 @@ LAYERS = [
     ("llama down", 203, 4096, 14336), ("llama qkv 706", 706, 4864, 3200),
     ("llama gate_up", 352, 11392, 1664),
 ]  # fmt: skip
+GEMV = [  # name, n, k, weights stored (n, k)
+    ("4096", 4096, 4096, False), ("4096 w.T", 4096, 4096, True),
+    ("llama qkv w.T", 6144, 4096, True), ("llama qkv", 6144, 4096, False),
+    ("llama gate_up w.T", 28672, 4096, True), ("llama gate_up", 28672, 4096, False),
+    ("llama down w.T", 4096, 14336, True), ("llama down", 4096, 14336, False),
+    ("llama lm_head w.T", 64128, 2048, True),
+]  # fmt: skip
 DECODE = [
-    ("gemv", 1, 4096, 4096, False), ("gemv w.T", 1, 4096, 4096, True),
-    ("llama out 11", 11, 4096, 4096, True), ("llama qkv 20", 20, 6144, 4096, True),
-    ("llama gate_up 11", 11, 28672, 4096, True), ("llama down 11", 11, 4096, 14336, True),
-    ("llama lm_head 1", 1, 64128, 2048, True),
+    ("llama out 11", 11, 4096, 4096), ("llama qkv 20", 20, 6144, 4096),
+    ("llama gate_up 11", 11, 28672, 4096), ("llama down 11", 11, 4096, 14336),
 ]  # fmt: skip
 HALF = [(1024, 1024, 1024, False), (384, 3072, 768, True), (203, 4096, 4096, True)]
 ATTENTION = [  # batch, heads, kv heads, queries, keys, head_dim, causal
@@ -179,27 +187,40 @@ def half() -> Iterator[Row]:
         yield f"{m}x{n}x{k}{' w.T' if transposed else ''}", flops, "GFLOP/s", calls, flops
 
 
-def decode() -> Iterator[Row]:
-    """Few rows: bytes of the weights per second, beside the read roof."""
+def gemv() -> Iterator[Row]:
+    """One row: bytes of the weights per second."""
     for dtype in ("float32", "bfloat16"):
-        for name, m, n, k, transposed in DECODE:
-            if n * k > 6e7 and dtype == "float32":
-                continue
-            a = array((m, k), dtype)
-            b = array((n, k), dtype).T if transposed else array((k, n), dtype)
-            calls = matmul_calls(a, b, numpy_too=dtype == "float32")
-            if dtype == "bfloat16" and m * n * k > 2e7:
-                calls.pop("torch")  # seconds a call on CPUs without its fast path
-            calls |= stream_roofs("read", b.nbytes)
-            label = f"{dtypes.short(dtype)} {name}"
-            yield label, float(b.nbytes), "GB/s", calls, 2.0 * m * n * k
+        for name, n, k, transposed in GEMV:
+            yield streamed(f"{name} 1x{n}x{k}", 1, n, k, transposed, dtype)
+
+
+def decode() -> Iterator[Row]:
+    """Some rows, weights stored (n, k): bytes of the weights per second."""
+    for dtype in ("float32", "bfloat16"):
+        for name, m, n, k in DECODE:
+            yield streamed(name, m, n, k, True, dtype)
+
+
+def streamed(name: str, m: int, n: int, k: int, transposed: bool, dtype: str) -> Row:
+    """Everyone's product, beside the read roof of the weights' size and that of memory."""
+    a = array((m, k), dtype)
+    b = array((n, k), dtype).T if transposed else array((k, n), dtype)
+    calls = matmul_calls(a, b, numpy_too=dtype == "float32")
+    if dtype == "bfloat16" and m * n * k > 2e7:
+        calls.pop("torch")  # seconds a call on CPUs without its fast path
+    if dtype == "bfloat16" and n * k > 2e7:
+        calls.pop("jax")
+    calls |= stream_roofs("read", b.nbytes) | stream_roofs("memory", BEYOND_CACHES)
+    return f"{dtypes.short(dtype)} {name}", float(b.nbytes), "GB/s", calls, 2.0 * m * n * k
 
 
 def stream_roofs(kind: str, nbytes: int) -> Calls:
-    """A pass of a stream kernel over `nbytes` in all, on each runtime, as further candidates."""
-    arrays = {"read": 1, "write": 1, "copy": 2, "triad": 3}[kind]
+    """A pass of a stream kernel over `nbytes` in all, on each runtime, as further candidates;
+    "memory": a read."""
+    arrays = {"read": 1, "memory": 1, "copy": 2}[kind]
     make = BACKEND.roofs.stream_call
-    return {f"{kind} roof {d.runtime}": make(d, kind, nbytes // arrays) for d in DEVICES}
+    moving = "read" if kind == "memory" else kind
+    return {f"{kind} roof {d.runtime}": make(d, moving, nbytes // arrays) for d in DEVICES}
 
 
 def rows() -> Iterator[Row]:
@@ -355,8 +376,8 @@ def clblast_call(a: Any, b: Any) -> Callable[[], Any] | None:
 
 
 SECTIONS: dict[str, Callable[[], Iterator[Row]]] = {
-    "square": square, "layers": layers, "half": half, "decode": decode, "rows": rows,
-    "attention": attention,
+    "square": square, "layers": layers, "half": half, "gemv": gemv, "decode": decode,
+    "rows": rows, "attention": attention,
 }  # fmt: skip
 
 
@@ -379,14 +400,17 @@ def show(name: str) -> None:
     fma = max(max(BACKEND.roofs.compute_roof(d, "float32")) for d in DEVICES)
     for label, work, unit, calls, flops in SECTIONS[name]():
         times = medians(calls)
+        times |= {n: t * work / BEYOND_CACHES for n, t in times.items() if "memory" in n}
         shown = "  ".join(f"{n} {work / t / 1e9:.1f}" for n, t in times.items())
         print(f"  {label:28} {unit:8} {shown}", flush=True)
         best = min(t for n, t in times.items() if n.split()[0] in names)
-        roofs_ = [t for n, t in times.items() if "roof" in n]
+        memory = [t for n, t in times.items() if "memory" in n]
+        roofs_ = [t for n, t in times.items() if "roof" in n and "memory" not in n]
         peers = [t for n, t in times.items() if n in ("numpy", "torch", "jax")]
         against = {
             "best of NumPy/torch/JAX": peers,
             "stream roof": roofs_,
+            "stream roof of memory": memory,
             "stream or FMA roof": [max(min(roofs_), flops / fma)] if roofs_ else [],
             "CLBlast": [t for n, t in times.items() if n == "clblast"],
         }
