@@ -43,7 +43,8 @@ UNSURE = 1.5
 """A config measured fewer than MIN_SAMPLES times that took this many times its candidate's best, or
 less, meets it in the final."""
 OVERTIME = 1.0
-"""Times the budget of a problem: what its final may take longer where it is open who is faster."""
+"""Times the budget of a problem: what its final may take longer where it is open who is faster;
+in a tuning run half of what is left for the others at the most."""
 CLOSE = 1.15
 """Candidates within this factor of the one chosen meet once more, at another moment,"""
 SECOND = 0.15
@@ -145,7 +146,6 @@ def tune(
     loads = [w * (e.choice.estimate.time if e.choice and e.choice.estimate else 0.0)
              for _, w, e in explained]  # fmt: skip
     order = sorted(range(len(explained)), key=lambda i: -loads[i])
-    total = sum(loads) or 1.0
     done = TuneResult()
     try:
         for turn, index in enumerate(order):
@@ -154,11 +154,13 @@ def tune(
                 done.skipped = len(order) - turn
                 break
             problem, weight, explained_now = explained[index]
-            fair = max((1 - SECOND) * budget * loads[index] / total, LEAST)
+            share = loads[index] / (sum(loads[i] for i in order[turn:]) or 1.0)
+            fair = min(max(left * share, LEAST), left)
+            overtime = min(OVERTIME * fair, (left - fair) / 2)  # leaves the others the more
             if progress is not None:
                 progress(turn, len(order), _doing(problem, done))
             before = _before(explained_now)
-            record = tune_problem(problem, device=device, budget=min(fair, left), seed=seed)
+            record = tune_problem(problem, device=device, budget=fair, overtime=overtime, seed=seed)
             done.tuned.append(Tuned(problem, weight, before, record))
         _second_looks(done, device, start + budget, seed, progress)
     finally:
@@ -212,15 +214,20 @@ def _exact(candidate: Candidate) -> bool:
 
 
 def tune_problem(
-    problem: Problem, *, device: str = "cpu", budget: float = 1.0, seed: int = 0
+    problem: Problem,
+    *,
+    device: str = "cpu",
+    budget: float = 1.0,
+    overtime: float | None = None,
+    seed: int = 0,
 ) -> Record | None:
     """Try configs of every candidate, then time the best few against each other; keep all records.
 
     Early stopping: first every candidate once with the config expected to be best; those near
     enough to the best go on with their other configs, a few at a time, as long as a model of what
-    was measured promises a gain; the final is interleaved and paired, and goes on, up to OVERTIME,
-    until it is known who is faster. A winner that is suspiciously fast must win once more, on other
-    values.
+    was measured promises a gain; the final is interleaved and paired, and goes on for `overtime`
+    [s] at most (by default OVERTIME times the budget) until it is known who is faster. A winner
+    that is suspiciously fast must win once more, on other values.
 
     Returns the record of the winner: who is chosen now, with these records.
     """
@@ -236,9 +243,13 @@ def tune_problem(
     if not finalists:
         return None
     final = contests.contest(
-        problem, device=device, budget=budget * 0.4, overtime=OVERTIME * budget, only=finalists,
+        problem,
+        device=device,
+        budget=budget * 0.4,
+        overtime=OVERTIME * budget if overtime is None else overtime,
+        only=finalists,
         seed=seed + 1,
-    )  # fmt: skip
+    )
     store.add(final.records)
     best = _chosen(problem, device, final)
     if best is not None and _suspicious(best, known):

@@ -248,3 +248,20 @@ def test_a_clear_decision_is_not_looked_at_again(rivals, monkeypatch):
     (tuned,) = tuning.tune([problem()], budget=9.0).tuned
     assert len(asked) == 3
     assert contest.candidate_name(tuned.record) == "quick"
+
+
+def test_finals_that_take_longer_leave_time_for_the_rest(backend, monkeypatch):
+    """Each problem takes all it is given; all are reached, and the time box holds."""
+    _only(backend, monkeypatch, FakeBackend("plain", {"matmul": Fake(right_matmul)}))
+    now, shares = [0.0], []
+
+    def tune_problem(given, *, budget, overtime, **_):
+        shares.append(budget)
+        now[0] += budget + overtime
+
+    monkeypatch.setattr(tuning.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(tuning, "tune_problem", tune_problem)
+    done = tuning.tune([(problem(m), 1.0) for m in (24, 26, 28, 30)], budget=100.0)
+    assert (len(done.tuned), done.skipped) == (4, 0)
+    assert min(shares) > 1.0
+    assert now[0] <= 100.0
