@@ -226,8 +226,8 @@ def tune_problem(
     Early stopping: first every candidate once with the config expected to be best; those near
     enough to the best go on with their other configs, a few at a time, as long as a model of what
     was measured promises a gain; the final is interleaved and paired, and goes on for `overtime`
-    [s] at most (by default OVERTIME times the budget) until it is known who is faster. A winner
-    that is suspiciously fast must win once more, on other values.
+    [s] at most (by default OVERTIME times the budget) until it is known who is faster. What is
+    suspiciously fast is measured once more, on other values, and the slower record is kept.
 
     Returns the record of the winner: who is chosen now, with these records.
     """
@@ -250,11 +250,12 @@ def tune_problem(
         only=finalists,
         seed=seed + 1,
     )
+    final.records = [
+        _confirmed(r, problem, device, budget, seed) if _suspicious(r, known) else r
+        for r in final.records
+    ]
     store.add(final.records)
-    best = _chosen(problem, device, final)
-    if best is not None and _suspicious(best, known):
-        return _confirmed(best, problem, device, budget, seed)
-    return best
+    return _chosen(problem, device, final)
 
 
 def _chosen(problem: Problem, device: str, final: contests.Result) -> Record | None:
@@ -338,23 +339,22 @@ def _expected(candidate: Candidate, problem: Problem, every: Sequence[Config]) -
     return [estimate.estimate(s, problem, model, known.others).time for s in surfaces]
 
 
-def _suspicious(winner: Record, first: contests.Result) -> bool:
-    """Whether the final shows the winner far faster than it was before, or beyond the bound."""
-    before = [_quick(r) for r in first.records if r.ok and _same(r, winner)]
-    return winner.status == "bound_violated" or (
-        bool(before) and _quick(winner) < 0.5 * min(before)
+def _suspicious(record: Record, first: contests.Result) -> bool:
+    """Whether the final shows somebody far faster than before, or beyond the bound."""
+    before = [_quick(r) for r in first.records if r.ok and _same(r, record)]
+    return record.status == "bound_violated" or (
+        record.ok and bool(before) and _quick(record) < 0.5 * min(before)
     )
 
 
-def _confirmed(
-    winner: Record, problem: Problem, device: str, budget: float, seed: int
-) -> Record | None:
-    """The winner's time, measured once more on other values; the slower of the two counts."""
-    only = [(contests.candidate_name(winner), dict(winner.config))]
+def _confirmed(record: Record, problem: Problem, device: str, budget: float, seed: int) -> Record:
+    """The record of one more measurement, on other values, or this one where that is no slower."""
+    only = [(contests.candidate_name(record), dict(record.config))]
     again = contests.contest(problem, device=device, budget=budget * 0.2, only=only, seed=seed + 2)
-    records.default_store().add(again.records)
-    found = [r for r in again.records if r.ok]
-    return max([winner, *found], key=_quick) if found else None
+    for other in again.records:
+        if not other.ok or _quick(other) > _quick(record):
+            return other
+    return record
 
 
 def _quick(record: Record) -> float:

@@ -223,6 +223,19 @@ def test_the_final_may_take_longer_where_it_is_open_who_is_faster(rivals, monkey
     assert final > 0 == sum(before)
 
 
+@pytest.mark.parametrize(("again", "chosen"), [(1.1e-3, "safe"), (4.2e-4, "quick")])
+def test_a_suspiciously_fast_result_counts_only_when_it_comes_again(
+    rivals, monkeypatch, again, chosen
+):
+    first = {ONE: [1.05e-3] * 9, "safe": [1e-3] * 9}
+    final = {ONE: [4e-4] * 9, "safe": [1e-3] * 9}
+    asked = scripted(monkeypatch, first, {TWO: [3e-3] * 9}, final, {ONE: [again] * 9})
+    assert _tuned_and_chosen() == (chosen, chosen)
+    assert list(asked[-1][0]) == [ONE]
+    own = [r for r in records.default_store().records() if r.backend == "quick"]
+    assert min(min(r.samples) for r in own) == min(again, 1.05e-3)
+
+
 def test_results_that_overflow_alike_are_alike():
     """Large problems are checked against a peer: both sums of many half floats are infinite."""
     verdict = contest._peer_verdict()
