@@ -15,6 +15,7 @@ from portable import estimate, machine, registry, roofline
 from portable.backend import Config, Implementation
 from portable.errors import PluginError, RecordError
 from portable.op import Cost, Problem
+from portable.text import time_text
 
 if TYPE_CHECKING:
     from portable.arrays import Move, Route
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 STALE_DISTANCE, SAME_KIND_DISTANCE, KIN_DISTANCE = 0.7, 1.0, 2.0
 """How much farther, in factors of two of shape, a record counts that is of other versions or
 sources here; of another machine with the same processor; of any other machine."""
+
+TWO_SPEEDS, ENOUGH = 2.0, 3
+"""How many times the fastest record the usual one must take for there to be two speeds; samples of
+a record that can tell."""
 
 LEVEL_SHRINKAGE = 4.0
 """Local records that the common offset of an op needs before it counts half."""
@@ -94,22 +99,39 @@ Group = dict[str, list[estimate.Point]]
 
 @functools.lru_cache(maxsize=64)
 def _all_points(op: str) -> dict[tuple[str, str, str], Group]:
-    """Points by (backend, runtime, dtype) and config: of several records of a problem, the fastest
-    of those that count nearest."""
-    fastest: dict[tuple[str, str, str], dict[str, dict[Problem, estimate.Point]]] = {}
+    """Points by (backend, runtime, dtype) and config, one per problem."""
+    found: dict[tuple[str, str, str], dict[str, dict[Problem, list[estimate.Point]]]] = {}
     for record, distance, source in _evidence(op):
         new = point(record, distance, source)
         if new is None:
             continue
         key = (record.backend, record.runtime, record.problem.dtype)
-        best = fastest.setdefault(key, {}).setdefault(config_key(record.config), {})
-        old = best.get(new.problem)
-        if old is None or (new.distance, new.time) < (old.distance, old.time):
-            best[new.problem] = new
+        group = found.setdefault(key, {}).setdefault(config_key(record.config), {})
+        group.setdefault(new.problem, []).append(new)
     return {
-        key: {config: list(best.values()) for config, best in group.items()}
-        for key, group in fastest.items()
+        key: {config: [joined(p) for p in by.values()] for config, by in group.items()}
+        for key, group in found.items()
     }
+
+
+def joined(points: list[estimate.Point]) -> estimate.Point:
+    """Of several points of a problem the fastest of those that count nearest.
+
+    Where that is far from what they mostly say, as of a library whose large results take fresh
+    pages or used ones, by chance, it has two speeds here and nothing tells which one a call gets:
+    the geometric mean of both counts.
+    """
+    nearest = min(p.distance for p in points)
+    near = [p for p in points if p.distance == nearest]
+    best = min(near, key=lambda p: p.time)
+    times = sorted(p.time for p in near if p is best or p.samples >= ENOUGH)
+    usual = times[len(times) // 2]
+    if usual < TWO_SPEEDS * best.time:
+        return best
+    time = math.sqrt(best.time * usual)
+    both = f"{best.source}, at two speeds: {time_text(best.time)} and {time_text(usual)}"
+    slower = math.log2(time / best.time)
+    return replace(best, time=time, slowdown=best.slowdown + slower, source=both)
 
 
 def config_key(config: Config) -> str:

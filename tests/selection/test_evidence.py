@@ -103,6 +103,28 @@ def test_a_disturbed_record_counts_less_than_a_clean_one():
     assert single < 4.0 < uneven
 
 
+@pytest.mark.parametrize(
+    ("slowdowns", "expected"),
+    [
+        ((1.0, 1.5, 1.9), 2.0),  # the fastest
+        ((1.0, 1.1, 1.2, 6.0), 2.0),  # once in a bad moment
+        ((1.0, 5.0), 8.0),
+        ((1.0, 5.0, 5.0, 5.2), 8.0),
+    ],
+)
+def test_of_several_records_the_fastest_counts_unless_there_are_two_speeds(slowdowns, expected):
+    found = evidence.joined([point(problem(64), s) for s in slowdowns])
+    assert found.time == pytest.approx(expected)
+    assert 2.0**found.slowdown == pytest.approx(expected)
+    assert ("two speeds" in found.source) == (expected > 2.0)
+
+
+def test_few_samples_and_other_machines_do_not_make_two_speeds():
+    p = problem(64)
+    assert evidence.joined([point(p, 1.0), point(p, 5.0, samples=1)]).time == 2.0
+    assert evidence.joined([point(p, 1.0), point(p, 5.0, distance=2.0)]).time == 2.0
+
+
 def test_an_exact_record_of_one_sample_is_not_sure():
     p = problem(64)
     sure, unsure = (estimate.estimate(Surface([point(p, 1.0, samples=n)]), p, 1.0) for n in (25, 1))
