@@ -29,6 +29,35 @@ _OWN_CACHE = ("pocl", "oclgrind")
 """Runtimes with a kernel cache of their own, or for which one makes no sense."""
 
 
+class _Quietly:
+    """Without pyopencl's warnings: a build log that is not empty is no news to a user, and errors
+    raise with the whole log.
+
+    `warnings.catch_warnings` alone would put back, in one thread, what another one still needs.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+        self._filters: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._filters = warnings.catch_warnings()
+                self._filters.__enter__()
+                warnings.simplefilter("ignore", _runtime.load().CompilerWarning)
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._filters.__exit__(None, None, None)
+
+
+_QUIETLY = _Quietly()
+
+
 @cache
 def source(files: tuple[str, ...]) -> str:
     """The common header and the named files, in order."""
@@ -48,9 +77,7 @@ def program(context: cl.Context, files: tuple[str, ...], options: tuple[str, ...
 def _built(context: cl.Context, files: tuple[str, ...], options: tuple[str, ...]) -> cl.Program:
     cl = _runtime.load()
     text, device = source(files), context.devices[0]
-    with warnings.catch_warnings():
-        # A build log that is not empty is no news to a user; errors raise with the whole log.
-        warnings.simplefilter("ignore", cl.CompilerWarning)
+    with _QUIETLY:
         file = _binary_file(device, text, options)
         if file is not None and (found := _from_file(context, file, options)) is not None:
             return found

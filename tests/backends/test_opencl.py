@@ -313,3 +313,21 @@ def test_results_of_an_empty_axis():
     np.testing.assert_array_equal(kernel("sum", DEVICES[0], {"axis": 1}, x=x)(x), np.zeros(3))
     a, b = np.empty((3, 0), np.float32), np.empty((0, 2), np.float32)
     np.testing.assert_array_equal(kernel("matmul", DEVICES[0], a=a, b=b)(a, b), np.zeros((3, 2)))
+
+
+def test_builds_side_by_side_are_quiet_until_the_last_one_is_done():
+    import warnings
+
+    from portable.backends.opencl import _build, _runtime
+
+    kind, quietly = _runtime.load().CompilerWarning, _build._Quietly()
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        quietly.__enter__()
+        with quietly:
+            pass
+        warnings.warn("a log", kind, stacklevel=1)
+        quietly.__exit__(None, None, None)
+        assert not heard
+        warnings.warn("somebody else's", kind, stacklevel=1)
+        assert len(heard) == 1
