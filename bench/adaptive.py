@@ -28,13 +28,6 @@ BLOCK = 50
 DISTURBED = 1.5
 
 
-def ratio(rounds: int = 50, calls: int = BLOCK) -> tuple[float, float]:
-    """time(adaptive) / time(auto), and time(auto) / time(auto), in undisturbed rounds."""
-    x = np.random.default_rng(0).standard_normal((64, 512)).astype(np.float32)
-    times = undisturbed(blocks(x, rounds, calls))
-    return summed(against_auto(times)), summed(times[:, [2, 0]])
-
-
 def blocks(x: np.ndarray, rounds: int, calls: int) -> np.ndarray:
     """Seconds of a block under auto, adaptive, and auto again, one row per round."""
     times = np.empty((rounds, 3))
@@ -136,6 +129,9 @@ def main() -> None:
 
 def show(what: str, rows: np.ndarray) -> None:
     """One line."""
+    if not len(rows):
+        print(f"{what}: none")
+        return
     low, high = interval(rows)
     call = rows[:, 1].mean() / BLOCK
     print(

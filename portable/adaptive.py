@@ -22,6 +22,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -293,13 +294,14 @@ class Watch:
     # --- called by the watching thread ----------------------------------------------------------
 
     def arm(self) -> bool:
-        """Let the next call be timed; False when the plan is gone."""
+        """Let the next call be timed; False when the plan is gone, or the program ends."""
         plans = self.settings.plans
         if plans.get(self.key) is not self.run:
             return False
         if self._wanted is not None:
             name, self._wanted = self._wanted, None
-            self._build(name)
+            if not _in_builder(self._build, name):
+                return False
         start = time.perf_counter()
         plans[self.key] = self
         self._overhead = time.perf_counter() - start + WAKE_SECONDS
@@ -394,10 +396,15 @@ twice the time that waking a thread takes; the bench shows what comes of it."""
 STORED_ENOUGH = 9
 """Windows of comparisons after which a pair is stored again."""
 
+CLOSE_SECONDS = 5.0
+"""How long the end of the program waits for a write of what was learned."""
+
 _due: list[tuple[float, int, Watch]] = []
 _order = itertools.count()
 _wake = threading.Condition()
 _thread: threading.Thread | None = None
+_builder: ThreadPoolExecutor | None = None
+_closed = False
 _watched: weakref.WeakSet[Watch] = weakref.WeakSet()
 
 
@@ -414,15 +421,34 @@ def _schedule(watched: Watch, when: float) -> None:
 
 def _serve() -> None:
     saved = time.monotonic()
-    while True:
-        with _wake:
-            while not _due or _due[0][0] > time.monotonic():
-                _wake.wait(_due[0][0] - time.monotonic() if _due else None)
-            watched = heapq.heappop(_due)[2]
+    while (watched := _next_due()) is not None:
         if time.monotonic() - saved > SAVE_SECONDS:
             save()
             saved = time.monotonic()
         watched.arm()
+
+
+def _next_due() -> Watch | None:
+    """Waits until a check is due; None when the program ends."""
+    with _wake:
+        while not _closed and (not _due or _due[0][0] > time.monotonic()):
+            _wake.wait(_due[0][0] - time.monotonic() if _due else None)
+        return None if _closed else heapq.heappop(_due)[2]
+
+
+def _in_builder(work: Callable[[str], None], name: str) -> bool:
+    """Run in the pool's thread, which the interpreter waits for when the program ends: a compiler
+    torn down in the middle of its work aborts the process. False when the program ends already.
+    """
+    global _builder
+    if _builder is None:
+        _builder = ThreadPoolExecutor(1, "portable-adaptive-build")
+    try:
+        job = _builder.submit(work, name)
+    except RuntimeError:  # no new work at the end
+        return False
+    job.result()
+    return True
 
 
 def save(last: bool = False) -> int:
@@ -434,13 +460,23 @@ def save(last: bool = False) -> int:
     return records.default_store().add(found) if found else 0
 
 
-atexit.register(save, True)
+def _close() -> None:
+    global _closed
+    with _wake:
+        _closed = True
+        _wake.notify()
+    if _thread is not None:
+        _thread.join(CLOSE_SECONDS)
+    save(last=True)
+
+
+atexit.register(_close)
 
 
 def _after_fork() -> None:
     """Threads do not survive a fork: the child's plans are watched from their next build on."""
-    global _thread, _wake
-    _thread, _wake = None, threading.Condition()
+    global _thread, _wake, _builder
+    _thread, _wake, _builder = None, threading.Condition(), None
     _due.clear()
     _watched.clear()
 
