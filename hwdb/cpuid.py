@@ -38,6 +38,9 @@ _INTEL = {
     108: "icelake_server", 143: "sapphirerapids", 207: "emeraldrapids", 173: "graniterapids",
     174: "graniterapids",
 }  # fmt: skip
+# Cores with AMX for bfloat16 but not float16: Sapphire and Emerald Rapids alone, which have the same
+# (LLVM lib/TargetParser/X86TargetParser.cpp; Granite Rapids adds amx_fp16).
+_AMX_CORE, _MASKED = "sapphirerapids", "masked"
 # (implementer, part) of Arm's MIDR register: Linux arch/arm64/include/asm/cputype.h.
 _ARM = {
     (0x41, 0xD0C): "neoverse-n1", (0x41, 0xD40): "neoverse-v1", (0x41, 0xD4F): "neoverse-v2",
@@ -55,6 +58,14 @@ def core_type(vendor: str, family: int, model: int) -> tuple[str, str]:
                 return core, segment
     if vendor in ("GenuineIntel", "Intel") and family == 6 and model in _INTEL:
         return _INTEL[model], "server"
+    return "", ""
+
+
+def _core_by_features(flags: set[str]) -> tuple[str, str]:
+    """Core type of an Intel processor whose number is unknown, or another's: virtual machines mask
+    it (a Xeon with AMX as model 167, Rocket Lake, which has none)."""
+    if {"amx_bf16", "amx_int8"} <= flags and "amx_fp16" not in flags:
+        return _AMX_CORE, _MASKED
     return "", ""
 
 
@@ -122,6 +133,8 @@ def _identify(first: Mapping[str, Any], dump: Mapping[str, Any]) -> tuple[str, s
         return "Apple", "apple-pcore", ""
     family, model = int(first.get("cpu family", 0)), int(first.get("model", 0))
     core, segment = core_type(vendor, family, model)
+    if not core and vendor in ("GenuineIntel", "Intel"):
+        core, segment = _core_by_features(_flags(first))
     people = {"AuthenticAMD": "AMD", "GenuineIntel": "Intel"}
     return people.get(vendor, vendor), core, segment
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -49,9 +50,35 @@ def has_native_half(dtype: str) -> bool:
         return False
 
 
-def half_configs(problem: Problem, device: Device) -> list[dict[str, Any]]:
-    """Half types on the CPU: widened to float32 or as they are, the likely faster one first."""
+def half_configs(problem: Problem, device: Device, depth: int) -> list[dict[str, Any]]:
+    """Half types on the CPU: widened to float32 or as they are, the likely faster one first.
+
+    Args:
+        problem: what is computed.
+        device: where.
+        depth: what the kernel reads in blocks: the inner extent of a product, the channels of a
+            group.
+    """
     if device.id != "cpu" or problem.dtype not in ("float16", "bfloat16"):
         return [{}]
     native = has_native_half(problem.dtype)
+    if native and depth % TILE_DEPTH and not keeps_to_its_row(problem.dtype):
+        return [{"widen": True}]
     return [{"widen": not native}, {"widen": native}]
+
+
+TILE_DEPTH = 32
+"""Elements of a half type in a row of an AMX tile (64 bytes)."""
+
+
+@functools.cache
+def keeps_to_its_row(dtype: str) -> bool:
+    """Whether NaN in one row of a half product stays out of the others.
+
+    oneDNN 3.12's AMX kernels read past the end of a row that is no multiple of a tile deep, and
+    multiply what they find there, the start of the next row, by 0: NaN where it is not finite.
+    """
+    x = torch.zeros(21, TILE_DEPTH + 1, dtype=getattr(torch, dtype))
+    x[10] = torch.nan
+    y = torch.matmul(x, torch.zeros(x.shape[1], 33, dtype=x.dtype))
+    return int(y.isnan().any(1).sum()) == 1

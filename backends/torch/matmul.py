@@ -35,7 +35,7 @@ def why_not(problem: Problem, device: Device) -> list[str]:
 
 def configs(problem: Problem, device: Device) -> Sequence[Config]:
     """{"widen": ...} for half types on the CPU."""
-    return half_configs(problem, device)
+    return half_configs(problem, device, problem.tensors[0].shape[-1])
 
 
 def compile(problem: Problem, device: Device, config: Config) -> Kernel:

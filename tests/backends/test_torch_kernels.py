@@ -161,3 +161,23 @@ def test_products_of_bools(transposed):
     assert y.dtype == torch.bool
     assert 0 < int(y.sum()) < y.numel()
     np.testing.assert_array_equal(y.numpy(), a @ b)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("depth", [5, 33, 34, 64])
+def test_nan_stays_in_its_row(dtype, depth):
+    """oneDNN 3.12's AMX kernels read past a row's end."""
+    x = torch.randn(33, depth).to(dtype)
+    x[16] = math.nan
+    w = torch.randn(depth, 64).to(dtype)
+    only = [row == 16 for row in range(33)]
+    with portable.using(backend="torch"):
+        assert portable.matmul(x, w).isnan().any(1).tolist() == only
+        assert portable.linear(x, w).isnan().any(1).tolist() == only
+        images = x[:, :, None, None].expand(-1, -1, 9, 9).clone()
+        y = portable.conv2d(images, torch.randn(16, depth, 3, 3).to(dtype), padding=1)
+        assert y.isnan().flatten(1).any(1).tolist() == only
+        images[16] = 0.0
+        images[16, :, 4, 4] = math.nan
+        y = portable.conv2d(images, torch.randn(16, depth, 3, 3).to(dtype), padding=1)
+        assert int(y.isnan().any(1).sum()) == 9
