@@ -82,11 +82,11 @@ def doctor() -> None:
                 f"{device.id}: {device.info.name!r} is not in the hardware database, so no speed "
                 "of light; `portable hw find` says how to add it"
             )
-            continue
-        peaks = ", ".join(f"{k} {rate_text(v, 'FLOP/s')}" for k, v in spec.peaks.items())
-        mark = f" (estimated: {', '.join(sorted(spec.estimated))})" if spec.estimated else ""
-        console.print(f"{device.id}: {escape(spec.name)} [{escape(spec.key)}]{mark}")
-        console.print(f"  datasheet: {rate_text(spec.bandwidth, 'B/s')}; {escape(peaks)}")
+        else:
+            peaks = ", ".join(f"{k} {rate_text(v, 'FLOP/s')}" for k, v in spec.peaks.items())
+            mark = f" (estimated: {', '.join(sorted(spec.estimated))})" if spec.estimated else ""
+            console.print(f"{device.id}: {escape(spec.name)} [{escape(spec.key)}]{mark}")
+            console.print(f"  datasheet: {rate_text(spec.bandwidth, 'B/s')}; {escape(peaks)}")
         console.print(f"  measured:  {escape(_roofs(device.roofs))}")
 
 

@@ -150,6 +150,8 @@ def tune(
     try:
         for turn, index in enumerate(order):
             left = (1 - SECOND) * budget - (time.monotonic() - start)
+            if not turn:
+                left = max(left, LEAST)  # the heaviest is always tuned
             if left <= 0:
                 done.skipped = len(order) - turn
                 break

@@ -14,6 +14,19 @@ def _module_store(tmp_path_factory):
 
 
 @pytest.fixture
+def known_machine(monkeypatch):
+    """This machine's processor is in the hardware database: as itself, else as another."""
+    from portable import hwdb, machine
+    from portable.hwdb.spec import build
+
+    find = hwdb.find
+    monkeypatch.setattr(hwdb, "find", lambda info: find(info) or build("cpu-amd-zen5", info))
+    machine.devices.cache_clear()
+    yield
+    machine.devices.cache_clear()
+
+
+@pytest.fixture
 def own_store(tmp_path):
     """A store of its own for a test that adds records."""
     yield from _store_at(tmp_path / "records.sqlite")

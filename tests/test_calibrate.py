@@ -56,7 +56,7 @@ def test_ops_that_stream_stand_in_for_kernels_that_nobody_brings(
     assert done.roofs.method["dram"].endswith((" sum", " swiglu"))
 
 
-def test_a_roof_above_the_datasheet_is_a_contradiction(no_hooks, monkeypatch):
+def test_a_roof_above_the_datasheet_is_a_contradiction(known_machine, no_hooks, monkeypatch):
     impossible = Roofs(compute={"float32/vector": 1e18}, bandwidth={"dram": 1e15})
     monkeypatch.setattr(rooftop.Survey, "roofs", lambda survey: impossible)
     done = calibrate.calibrate(probes=False)

@@ -41,7 +41,7 @@ def test_doctor_names_every_backend_with_reason_and_install_line():
     text = run("doctor")
     for name in ("numpy", "torch", "jax", "opencl", "triton", "cuda"):
         assert re.search(rf"^ {name} ", text, re.MULTILINE), text
-    assert "datasheet:" in text
+    assert "datasheet:" in text or "not in the hardware database" in text
     assert "portable calibrate" in text
 
 

@@ -168,7 +168,7 @@ def test_bound_call_runs_and_refuses_other_signatures(ab):
         bound(ab[0].astype(np.float64), ab[1].astype(np.float64))
 
 
-def test_explain_names_everyone_and_runs_nothing(backend, ab):
+def test_explain_names_everyone_and_runs_nothing(known_machine, backend, ab):
     fake = Fake(right_matmul, refuse=["is closed today"])
     backend(FakeBackend("closed", {"matmul": fake}))
     found = portable.explain("matmul", *ab)
@@ -182,7 +182,7 @@ def test_explain_names_everyone_and_runs_nothing(backend, ab):
     assert found.speed_of_light.time > 0
 
 
-def test_profile_counts_and_keeps_results(ab):
+def test_profile_counts_and_keeps_results(known_machine, ab):
     with portable.profile() as p:
         for _ in range(3):
             y = portable.matmul(*ab)

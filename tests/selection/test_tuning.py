@@ -128,6 +128,14 @@ def test_failures_become_records(backend, monkeypatch):
     assert all(not r.ok and "driver lost" in r.reason for r in failed)
 
 
+def test_the_heaviest_problem_is_tuned_even_when_the_budget_is_gone(backend, monkeypatch):
+    _only(backend, monkeypatch, FakeBackend("plain", {"matmul": Fake(right_matmul)}))
+    done = tuning.tune([problem(16), problem(64)], budget=1e-9)
+    assert [t.problem for t in done.tuned] == [problem(64)]
+    assert done.tuned[0].record
+    assert done.skipped == 1
+
+
 def test_frozen_choices_are_what_was_tuned(backend, monkeypatch, tmp_path):
     _only(backend, monkeypatch, FakeBackend("plain", {"matmul": Fake(right_matmul)}))
     done = tuning.tune([problem(24)], budget=0.5)
