@@ -38,8 +38,8 @@ _INTEL = {
     108: "icelake_server", 143: "sapphirerapids", 207: "emeraldrapids", 173: "graniterapids",
     174: "graniterapids",
 }  # fmt: skip
-# Cores with AMX for bfloat16 but not float16: Sapphire and Emerald Rapids alone, which have the same
-# (LLVM lib/TargetParser/X86TargetParser.cpp; Granite Rapids adds amx_fp16).
+# Cores with AMX for bfloat16 but not float16 are those of Sapphire and Emerald Rapids (LLVM
+# lib/TargetParser/X86TargetParser.cpp; Granite Rapids adds amx_fp16).
 _AMX_CORE, _MASKED = "sapphirerapids", "masked"
 # (implementer, part) of Arm's MIDR register: Linux arch/arm64/include/asm/cputype.h.
 _ARM = {
