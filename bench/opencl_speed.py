@@ -356,7 +356,8 @@ def clblast_call(a: Any, b: Any) -> Callable[[], Any] | None:
     from portable.backends.opencl import _runtime
 
     queue = _runtime.queue(DEVICES[0])
-    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+    # Its kernels read vectors from where a buffer starts: aligned by the runtime, unlike NumPy's.
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
     (m, k), n = a.shape, b.shape[1]
     out = np.empty((m, n), np.float32)
     buffers = [cl.Buffer(queue.context, flags, hostbuf=x) for x in (a, b, out)]
