@@ -12,6 +12,7 @@ from portable.backend import Config
 from portable.backends.opencl._launch import Array
 from portable.backends.opencl._plan import (
     Builder,
+    asks_ahead,
     broadcast,
     collapse,
     is_cpu,
@@ -27,6 +28,8 @@ MAX_SKINNY = 32
 """Rows up to which a product is bound by streaming the other matrix."""
 _DOT_TILES = ((2, 8), (3, 4), (4, 4), (5, 4), (6, 4))
 """Rows of A x rows of B whose dot products are kept in 32 vector registers."""
+_ROWS_AT_ONCE = 8
+"""Rows of B whose dot products are taken side by side where one is not asked for ahead."""
 _STREAMED = 1 << 20
 """Elements of B from which it pays to read whole rows and to add up parts in a second launch: at
 this size 72 GB/s instead of 63 on Intel's runtime, 25 instead of 26 on PoCL (f32, Zen 5)."""
@@ -99,7 +102,11 @@ def packed_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | 
     narrow = dtype != "float64"
     mb, nb = _blocks(g, mr, nr, 400 if narrow else 252, max(device.info.units, 1))
     kc = 256 if narrow else 192
-    return {"kind": "gemm", "mr": mr, "nv": vectors, "kc": kc, "mb": mb, "nb": nb, "vector": vector}
+    ahead = int(asks_ahead(device))
+    return {
+        "kind": "gemm", "mr": mr, "nv": vectors, "kc": kc, "mb": mb, "nb": nb, "ahead": ahead,
+        "vector": vector,
+    }  # fmt: skip
 
 
 _PACKING = 20
@@ -137,7 +144,11 @@ def skinny_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | 
     if g.batch or f.m > MAX_SKINNY:
         return None
     if f.b_row == 1 and f.k > 1:
-        mc, r, kind = (*_dot_tile(f.m), "skinny_nt") if f.m > 1 else (1, 1, "gemv_nt")
+        mc, r, kind = (
+            (*_dot_tile(f.m), "skinny_nt")
+            if f.m > 1
+            else (1, 1 if asks_ahead(device) else _ROWS_AT_ONCE, "gemv_nt")
+        )
         strip = max(vector, min(64, f.n // (8 * units) // vector * vector))
     elif f.b_col == 1 and f.m == 1 and f.k * f.n >= _STREAMED:
         mc, r, kind, strip = 1, 4, "gemv_nn", 0
@@ -180,11 +191,18 @@ def configs(g: Gemm, dtype: str, device: Device) -> list[Config]:
         tiles: dict[str, Config] = {
             "skinny_nt": {"mc": 4, "r": 4} if tile != (4, 4) else {"mc": 2, "r": 8},
             "gemv_nn": {"r": 8},
+            "gemv_nt": {"r": _ROWS_AT_ONCE if skinny["r"] == 1 else 1},
         }
         kind = str(skinny["kind"])
         return [skinny, first, *([{**skinny, **tiles[kind]}] if kind in tiles else [])]
     found: list[Config] = [first]
-    changes = ({"kc": 384}, {"kc": 128}, {"mb": 2 * int(first["mb"])}, {"nb": 2 * int(first["nb"])})
+    changes = (
+        {"ahead": 1 - int(first["ahead"])},
+        {"kc": 384},
+        {"kc": 128},
+        {"mb": 2 * int(first["mb"])},
+        {"nb": 2 * int(first["nb"])},
+    )
     for change in changes:
         if (other := {**first, **change}) not in found:
             found.append(other)
@@ -221,14 +239,16 @@ def add_gemm(
         b.step("tiled", TILED_FILES, count, [x, y, out, *extra, *shape, *axes], [act], local=256)
         return
     c = {name: int(v) for name, v in config.items() if name != "kind"}
-    options = [f"-D{name.upper()}={c[name]}" for name in ("mr", "nv", "kc")] + [act]
+    c.setdefault("ahead", 1)  # as in records from before there was a choice
+    options = [f"-D{name.upper()}={c[name]}" for name in ("mr", "nv", "kc", "ahead")] + [act]
     if b.device.runtime != "oclgrind":  # which does not know the instruction
         options.append("-DPREFETCH")
     tiles = g.count * -(-g.m // c["mb"]) * -(-g.n // c["nb"])
     count = max(1, min(tiles, b.device.info.units))
     size = 8 if b.dtype == "float64" else 4
     nr = c["nv"] * c["vector"]
-    elements = c["mb"] * (c["kc"] + c["vector"]) + c["kc"] * nr + c["mb"] * c["nb"]
+    panel = c["mr"] * (c["kc"] + c["vector"]) if c["ahead"] else c["mr"] * c["kc"] + c["vector"]
+    elements = c["mb"] // c["mr"] * panel + c["kc"] * nr + c["mb"] * c["nb"]
     scratch = b.scratch(count * elements * size)
     counter = b.scratch(64, zeroed=64)
     kb = -(-g.k // -(-g.k // c["kc"]))  # blocks of K of one size

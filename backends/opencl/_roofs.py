@@ -18,6 +18,7 @@ from portable.device import Device
 from portable.errors import UnknownNameError
 
 STREAMS = ("read", "write", "copy", "triad")
+_ARRAYS = {"read": 1, "read_apart": 1, "write": 1, "copy": 2, "triad": 3}
 _TAGS = {"float32": "F32", "float64": "F64"}
 _CHAINS = 16  # as in roofs.cl
 _SAMPLE = 4e-3
@@ -86,9 +87,19 @@ def stream(device: Device, kind: str, nbytes: int, samples: int = 7) -> list[flo
     """B/s of a stream over arrays of `nbytes` each: read, write, copy (a = b), triad (a = b + s c).
 
     Bytes are those of the arrays: what a cache line costs when it is fetched before it is
-    overwritten is not counted.
+    overwritten is not counted. Reads of a CPU are measured in the faster of one and eight streams
+    a core: on a Xeon eight gave 1.5 times the rate of one.
     """
-    call, moved, passes = _stream(device, kind, nbytes, _MOVED)
+    ways = [_rates(*_stream(device, way, nbytes, _MOVED), samples) for way in _ways(device, kind)]
+    return max(ways, key=max)
+
+
+def _ways(device: Device, kind: str) -> list[str]:
+    """Kernels that stream so."""
+    return ["read", "read_apart"] if kind == "read" and is_cpu(device) else [kind]
+
+
+def _rates(call: Callable[[], None], moved: int, passes: int, samples: int) -> list[float]:
     _settle(call)
     rates = []
     for _ in range(samples):
@@ -106,14 +117,17 @@ def _settle(call: Callable[[], None]) -> None:
 
 def stream_call(device: Device, kind: str, nbytes: int) -> Callable[[], None]:
     """One pass of a stream over arrays of `nbytes` each, to be interleaved with what it bounds."""
-    return _stream(device, kind, nbytes, 0)[0]
+    made = [_stream(device, way, nbytes, 0) for way in _ways(device, kind)]
+    if len(made) == 1:
+        return made[0][0]
+    return max(made, key=lambda way: max(_rates(*way, samples=5)))[0]
 
 
 def _stream(
     device: Device, kind: str, nbytes: int, least: int
 ) -> tuple[Callable[[], None], int, int]:
     """The call, the bytes of one pass, and how many passes it makes to move `least` bytes."""
-    if kind not in STREAMS:
+    if kind not in _ARRAYS:
         raise UnknownNameError("stream", kind, STREAMS)
     cl = _runtime.load()
     program, queue = _program(device, "float32"), _runtime.queue(device)
@@ -123,7 +137,7 @@ def _stream(
     # A cache is measured by one item a core, which comes back to the same data.
     per_unit = 32 if not cpu else 1 if nbytes < _MOVED else 4
     grid = max(device.info.units, 1) * per_unit * local
-    arrays = [_array(queue, count) for _ in range({"read": 1, "write": 1, "copy": 2}.get(kind, 3))]
+    arrays = [_array(queue, count) for _ in range(_ARRAYS[kind])]
     out = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, size=grid * width * 4)
     kernel = cl.Kernel(program, f"stream_{kind}")
     moved = count * 4 * len(arrays)

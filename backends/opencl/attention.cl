@@ -7,8 +7,8 @@
 #define DP (((D + VW - 1) / VW) * VW + VW)
 #define SP (KB + VW)
 #define OP_ (((DV + NR - 1) / NR) * NR)
-DEFINE_MICRO(micro_qk, DP, SP)
-DEFINE_MICRO(micro_pv, SP, OP_)
+DEFINE_MICRO(micro_qk, i * DP + k, SP)
+DEFINE_MICRO(micro_pv, i * SP + k, OP_)
 #endif
 
 #define MASK_NONE 0

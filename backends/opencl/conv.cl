@@ -1,6 +1,6 @@
 // Convolution on CPUs as an implicit matrix product: C (filters, pixels) = W (filters, taps) times
 // the patches of x, which exist only as packed panels. Taps are (channel, row, column).
-DEFINE_MICRO(micro, KP, NR)
+DEFINE_MICRO(micro, i * KP + k, NR)
 
 typedef struct {
   int h, w, oh, ow, kh, kw, sy, sx, py, px, dy, dx; // image, output, kernel, stride, padding, dilation

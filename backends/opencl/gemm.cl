@@ -2,10 +2,63 @@
 //
 // A work-group is one work-item. As many groups run as there are cores; each takes tiles of
 // MB x NB of C from a shared counter. In a tile K is cut into blocks of KB <= KC: the block of A is
-// packed once (rows, KP apart), each panel of B (KC x NR) is packed and stays in the L1 cache
-// while all rows of A pass by. MR x NV vectors of C are kept in registers.
+// packed once, each panel of B (KC x NR) is packed and stays in the L1 cache while all rows of A
+// pass by. MR x NV vectors of C are kept in registers.
+//
+// AHEAD: A lies in rows, and what is packed next is asked for meanwhile. Else A lies column by
+// column in panels of MR rows, one stream, and the hardware's prefetchers are left alone.
 
-DEFINE_MICRO(micro, KP, NR)
+#if AHEAD
+#define PANEL (MR * KP)
+DEFINE_MICRO(micro, i * KP + k, NR)
+#else
+#define PANEL (MR * KC + VW) // a last vector may write beyond it
+DEFINE_MICRO(micro, k * MR + i, NR)
+#endif
+
+// MR rows (or the `left` ones, then zeros) and kc columns of A, column by column. Of two vectors of
+// a column the last is written first: what it is too wide falls on what is written later.
+inline void pack_panel(const __global S* src, long rs, long cs, int left, int kc, __global A* dst) {
+  const int groups = (MR + VW - 1) / VW;
+  int rows = min(MR, left);
+  if (cs == 1) {
+    for (int j = 0; j < kc; j += VW)
+      for (int i = (groups - 1) * VW; i >= 0; i -= VW) {
+        const __global S* p = src + i * rs + j;
+        AV r[VW];
+        if (kc - j >= VW && rows == MR) {
+          UNROLL for (int t = 0; t < VW; t++) r[t] = t < MR - i ? ldv(p + t * rs) : (AV)(0);
+        } else {
+          for (int t = 0; t < VW; t++)
+            r[t] = i + t < rows ? ldv_part(p + t * rs, min(kc - j, VW), 0) : (AV)(0);
+        }
+        TRANSPOSE(r)
+        UNROLL for (int t = 0; t < VW; t++) sta(r[t], dst + (j + t) * MR + i);
+      }
+  } else if (rs == 1) {
+    for (int j = 0; j < kc; j++)
+      for (int i = 0; i < MR; i += VW) {
+        const __global S* p = src + i + j * cs;
+        int w = left - i; // more than MR are read where there are more: written over later
+        sta(w >= VW ? ldv(p) : w > 0 ? ldv_part(p, w, 0) : (AV)(0), dst + j * MR + i);
+      }
+  } else {
+    for (int j = 0; j < kc; j++)
+      for (int i = 0; i < MR; i++) dst[j * MR + i] = i < rows ? LD(src + i * rs + j * cs) : 0;
+  }
+}
+
+// A block of A, in panels.
+inline void pack_a(const __global S* src, long rs, long cs, int rows, int kc, __global A* dst) {
+#if AHEAD
+  int all = (rows + MR - 1) / MR * MR;
+  pack(src, rs, cs, rows, kc, dst, KP);
+  clear_rows(dst, rows, all, kc, KP);
+#else
+  for (int i = 0; i < rows; i += MR, dst += PANEL)
+    pack_panel(src + i * rs, rs, cs, rows - i, kc, dst);
+#endif
+}
 
 // A register tile that is complete, still in the L1 cache: bias, activation, residual, to C.
 inline void finish(const __global A* acc, __global S* c, long cs, const __global S* bias,
@@ -32,11 +85,11 @@ KERNEL void gemm(const __global S* a, long a0, const __global S* b, long b0, __g
                  long m, long n, long k, long ras, long cas, long rbs, long cbs, long n0, long n1,
                  long n2, long sa0, long sa1, long sa2, long sb0, long sb1, long sb2, int MB,
                  int NB, int KB) {
-  __global A* pa = scratch + scratch0 + get_group_id(0) * (long)(MB * KP + KC * NR) + get_group_id(0) * (long)MB * NB;
-  __global A* pb = pa + MB * KP;
+  int IP = MB / MR; // row panels of a whole tile
+  __global A* pa = scratch + scratch0 + get_group_id(0) * ((long)IP * PANEL + KC * NR + (long)MB * NB);
+  __global A* pb = pa + IP * PANEL;
   __global A* acc = pb + KC * NR;
   int tm = (int)((m + MB - 1) / MB), tn = (int)((n + NB - 1) / NB);
-  int IP = MB / MR; // row panels of a whole tile
   long tiles = (long)tm * tn * n0 * n1 * n2;
   for (long t = atomic_inc(counter + counter0); t < tiles; t = atomic_inc(counter + counter0)) {
     long batch = t / ((long)tm * tn);
@@ -51,8 +104,7 @@ KERNEL void gemm(const __global S* a, long a0, const __global S* b, long b0, __g
       int kc = (int)min((long)KB, k - k0), last = k0 + kc == k;
       const __global S* a_next = at + (k0 + kc) * cas;
       int kc_next = (int)min((long)KB, k - k0 - kc);
-      pack(at + k0 * cas, ras, cas, mb, kc, pa, KP);
-      clear_rows(pa, mb, ips * MR, kc, KP);
+      pack_a(at + k0 * cas, ras, cas, mb, kc, pa);
       for (int jp = 0; jp < jps; jp++) {
         int width = min(NR, nb - jp * NR);
         clear_columns(pb, kc, width, NR);
@@ -62,10 +114,12 @@ KERNEL void gemm(const __global S* a, long a0, const __global S* b, long b0, __g
         const __global S* b_next =
             beside ? bt + k0 * rbs + (jp + 1) * NR * cbs : bt + (k0 + kc) * rbs;
         for (int ip = 0; ip < ips; ip++) {
-          ask_for(b_next, rbs, cbs, beside ? kc : kc_next, ahead, ip, ips);
-          ask_for(a_next, ras, cas, mb, kc_next, jp * ips + ip, jps * ips);
+          if (AHEAD) {
+            ask_for(b_next, rbs, cbs, beside ? kc : kc_next, ahead, ip, ips);
+            ask_for(a_next, ras, cas, mb, kc_next, jp * ips + ip, jps * ips);
+          }
           __global A* part = acc + (jp * IP + ip) * MR * NR;
-          micro(pa + ip * MR * KP, pb, part, kc, k0 == 0);
+          micro(pa + ip * PANEL, pb, part, kc, k0 == 0);
           if (last) {
             long i = i0 + ip * MR, j = j0 + jp * NR;
             finish(part, c + c0 + (batch * m + i) * n + j, n, bias + bias0 + j,

@@ -1,7 +1,8 @@
-// Products with one row of A: B is streamed once and in order, by as many groups of one work-item as
-// there are cores. What is read next is asked for ahead, as far as was fastest (Zen 5).
+// Products with one row of A: B is streamed once, by as many groups of one work-item as there are
+// cores. What is read next is asked for ahead, as far as was fastest (Zen 5).
 //
-// gemv_nt: B contiguous along K (weights stored transposed): a dot product per column.
+// gemv_nt: B contiguous along K (weights stored transposed): a dot product per column, in order, or R
+//          side by side, with nothing asked for: more streams for the hardware's prefetchers.
 // gemv_nn: B contiguous along N: a group takes blocks of rows of B, R at once, and keeps its sums of
 //          all columns near it; gemv_sum adds up the groups'.
 #define AHEAD (16384 / (int)sizeof(S))
@@ -24,6 +25,22 @@ inline A dot_x(const __global S* p, const __global A* x, long k) {
   return sum_v((s[0] + s[1]) + (s[2] + s[3]));
 }
 
+// R rows of B, step apart, times x.
+inline void dots_x(const __global S* p, long step, const __global A* x, long k, __global A* out) {
+  AV s[R];
+  UNROLL for (int r = 0; r < R; r++) s[r] = (AV)(0);
+  long i = 0;
+  for (; i + VW <= k; i += VW) {
+    AV v = lda(x + i);
+    UNROLL for (int r = 0; r < R; r++) s[r] = fma(ldv(p + r * step + i), v, s[r]);
+  }
+  if (i < k) {
+    AV v = lda(x + i);
+    for (int r = 0; r < R; r++) s[r] = fma(ldv_part(p + r * step + i, (int)(k - i), 0), v, s[r]);
+  }
+  UNROLL for (int r = 0; r < R; r++) out[r] = sum_v(s[r]);
+}
+
 KERNEL void gemv_nt(FEW_ROWS) {
   __global A* x = scratch + scratch0 + get_group_id(0) * (KX + VW);
   __global A* out = x + KX;
@@ -37,7 +54,10 @@ KERNEL void gemv_nt(FEW_ROWS) {
     long end = min(n, (t + 1) * strip);
     for (long j = t * strip; j < end; j += VW) {
       int width = (int)min((long)VW, end - j);
-      for (int r = 0; r < width; r++) out[r] = dot_x(b + b0 + (j + r) * cbs, x, k);
+      int r = 0;
+      if (R > 1)
+        for (; r + R <= width; r += R) dots_x(b + b0 + (j + r) * cbs, cbs, x, k, out + r);
+      for (; r < width; r++) out[r] = dot_x(b + b0 + (j + r) * cbs, x, k);
       STORE_ROW(lda(out), 0, j, width)
     }
   }

@@ -9,7 +9,7 @@
 #if defined(INT8) && !defined(BLOCKED)
 #define INTEGER
 #endif
-DEFINE_MICRO(micro, KP, NR)
+DEFINE_MICRO(micro, i * KP + k, NR)
 
 KERNEL void quantized(const __global Q* a, long a0, const __global Q* b, long b0,
                       const __global float* sa, long sa0, const __global float* sb, long sb0,

@@ -23,7 +23,7 @@ __kernel void fma_chains(__global RV* out, int rounds) {
 // Each item streams one piece on CPUs (LOCAL groups of one), neighbours side by side elsewhere.
 #define SPAN                                                                               \
   long items = get_global_size(0), id = get_global_id(0), width_ = get_local_size(0);       \
-  long vectors = n / VW, piece = (vectors / 4 + items - 1) / items * 4;                    \
+  long vectors = n / VW, piece = (vectors / 8 + items - 1) / items * 8;                    \
   long from = width_ == 1 ? min(vectors, id * piece) : id;                                  \
   long to = width_ == 1 ? min(vectors, from + piece) : vectors;                             \
   long step = width_ == 1 ? 1 : items;
@@ -42,6 +42,21 @@ __kernel void stream_read(__global const A* a, __global A* out, long n, int pass
     for (; i < to; i += step) s0 += VLOAD(i, a);
   }
   VSTORE(s0 + s1 + s2 + s3, id, out);
+}
+
+// The same in eight streams: more for the prefetchers of a core to work on (CPUs only).
+__kernel void stream_read_apart(__global const A* a, __global A* out, long n, int passes) {
+  SPAN
+  long part = (to - from) / 8;
+  AV s[8];
+  UNROLL for (int p = 0; p < 8; p++) s[p] = (AV)(0);
+  for (int pass = 0; pass < passes; pass++) {
+    for (long i = from; i < from + part; i++)
+      UNROLL for (int p = 0; p < 8; p++) s[p] += VLOAD(i + p * part, a);
+    for (long i = from + 8 * part; i < to; i++) s[0] += VLOAD(i, a);
+  }
+  UNROLL for (int p = 1; p < 8; p++) s[0] += s[p];
+  VSTORE(s[0], id, out);
 }
 
 __kernel void stream_write(__global A* a, __global A* out, long n, int passes) {
