@@ -100,20 +100,22 @@ def packed_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | 
     mr = tile_rows(g.m, rows)
     nr = vectors * vector
     narrow = dtype != "float64"
-    mb, nb = _blocks(g, mr, nr, 400 if narrow else 252, max(device.info.units, 1))
-    kc = 256 if narrow else 192
     ahead = int(asks_ahead(device))
+    most = (400 if narrow else 252) if ahead else (560 if narrow else 364)
+    mb, nb = _blocks(g, mr, nr, most, max(device.info.units, 1), _PACKING[ahead])
+    kc = 256 if narrow else 192
     return {
         "kind": "gemm", "mr": mr, "nv": vectors, "kc": kc, "mb": mb, "nb": nb, "ahead": ahead,
         "vector": vector,
     }  # fmt: skip
 
 
-_PACKING = 20
-"""Rows of C in whose time a panel of B is packed (and columns, of A): measured, Zen 5."""
+_PACKING = {1: 20, 0: 60}
+"""Rows of C in whose time a panel of B is packed (and columns, of A), by whether it was asked for
+ahead: measured, Zen 5 and a Xeon."""
 
 
-def _blocks(g: Gemm, mr: int, nr: int, most: int, units: int) -> tuple[int, int]:
+def _blocks(g: Gemm, mr: int, nr: int, most: int, units: int, packing: int) -> tuple[int, int]:
     """Rows and columns of the blocks of C, of one size, with the least time by a simple model.
 
     Packing costs the less the larger the blocks are; the cores get whole blocks, and wait for the
@@ -125,7 +127,9 @@ def _blocks(g: Gemm, mr: int, nr: int, most: int, units: int) -> tuple[int, int]
     def time(cut: tuple[int, int]) -> float:
         mb, nb = math.ceil(rows / cut[0]) * mr, math.ceil(columns / cut[1]) * nr
         tiles = g.count * math.ceil(g.m / mb) * math.ceil(g.n / nb)
-        return mb * nb * (1 + _PACKING / mb + _PACKING / nb) * (math.ceil(tiles / units) + 0.25)
+        spilled = 1.1 if mb * nb > 480 * most else 1.0  # out of the L2 cache, with A
+        packed = 1 + packing / mb + packing / nb
+        return spilled * mb * nb * packed * (math.ceil(tiles / units) + 0.25)
 
     cuts = [
         (h, w)

@@ -120,7 +120,7 @@ def stream_call(device: Device, kind: str, nbytes: int) -> Callable[[], None]:
     made = [_stream(device, way, nbytes, 0) for way in _ways(device, kind)]
     if len(made) == 1:
         return made[0][0]
-    return max(made, key=lambda way: max(_rates(*way, 5)))[0]
+    return max(made, key=lambda way: max(_rates(way[0], way[1], way[2], 5)))[0]
 
 
 def _stream(
