@@ -6,7 +6,7 @@
 // pass by. MR x NV vectors of C are kept in registers.
 //
 // AHEAD: A lies in rows, and what is packed next is asked for meanwhile. Else A lies column by
-// column in panels of MR rows, one stream, and the hardware's prefetchers are left alone.
+// column in panels of MR rows, one stream, and packing is left to the hardware's prefetchers.
 
 #if AHEAD
 #define PANEL (MR * KP)
@@ -119,6 +119,14 @@ KERNEL void gemm(const __global S* a, long a0, const __global S* b, long b0, __g
             ask_for(a_next, ras, cas, mb, kc_next, jp * ips + ip, jps * ips);
           }
           __global A* part = acc + (jp * IP + ip) * MR * NR;
+          if (!AHEAD) { // asks for the next tile's sums, and for what this one is stored to
+            const __global S* to = c + c0 + (batch * m + i0 + ip * MR) * n + j0 + jp * NR;
+            if (k0 > 0)
+              for (int i = 0; i < MR * NR; i += 64 / (int)sizeof(A)) ASK(part + MR * NR + i);
+            if (last)
+              for (int i = 0; i < min(MR, mb - ip * MR); i++)
+                for (int j = 0; j < width; j += 64 / (int)sizeof(S)) ASK(to + i * n + j);
+          }
           micro(pa + ip * PANEL, pb, part, kc, k0 == 0);
           if (last) {
             long i = i0 + ip * MR, j = j0 + jp * NR;
