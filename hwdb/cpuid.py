@@ -38,9 +38,6 @@ _INTEL = {
     108: "icelake_server", 143: "sapphirerapids", 207: "emeraldrapids", 173: "graniterapids",
     174: "graniterapids",
 }  # fmt: skip
-# Cores with AMX for bfloat16 but not float16 are those of Sapphire and Emerald Rapids (LLVM
-# lib/TargetParser/X86TargetParser.cpp; Granite Rapids adds amx_fp16).
-_AMX_CORE, _MASKED = "sapphirerapids", "masked"
 # (implementer, part) of Arm's MIDR register: Linux arch/arm64/include/asm/cputype.h.
 _ARM = {
     (0x41, 0xD0C): "neoverse-n1", (0x41, 0xD40): "neoverse-v1", (0x41, 0xD4F): "neoverse-v2",
@@ -63,9 +60,12 @@ def core_type(vendor: str, family: int, model: int) -> tuple[str, str]:
 
 def _core_by_features(flags: set[str]) -> tuple[str, str]:
     """Core type of an Intel processor whose number is unknown, or another's: virtual machines mask
-    it (a Xeon with AMX as model 167, Rocket Lake, which has none)."""
+    it (a Xeon with AMX as model 167, Rocket Lake, which has none).
+
+    AMX for bfloat16 but not float16 is of Sapphire and Emerald Rapids, whose cores are of one class
+    (LLVM lib/TargetParser/X86TargetParser.cpp; Granite Rapids adds amx_fp16)."""
     if {"amx_bf16", "amx_int8"} <= flags and "amx_fp16" not in flags:
-        return _AMX_CORE, _MASKED
+        return "sapphirerapids", "masked"
     return "", ""
 
 

@@ -461,6 +461,7 @@ def save(last: bool = False) -> int:
 
 
 def _close() -> None:
+    """The end of the program: no more checks; what was learned is stored."""
     global _closed
     with _wake:
         _closed = True

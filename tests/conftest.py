@@ -21,9 +21,9 @@ def known_machine(monkeypatch):
 
     find = hwdb.find
     monkeypatch.setattr(hwdb, "find", lambda info: find(info) or build("cpu-amd-zen5", info))
-    machine.devices.cache_clear()
+    machine.forget()
     yield
-    machine.devices.cache_clear()
+    machine.forget()
 
 
 @pytest.fixture

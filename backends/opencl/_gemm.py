@@ -101,8 +101,7 @@ def packed_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | 
     nr = vectors * vector
     narrow = dtype != "float64"
     ahead = int(asks_ahead(device))
-    most = (400 if narrow else 252) if ahead else (560 if narrow else 364)
-    mb, nb = _blocks(g, mr, nr, most, max(device.info.units, 1), _PACKING[ahead])
+    mb, nb = _blocks(g, mr, nr, _LIMITS[ahead, narrow], max(device.info.units, 1))
     kc = 256 if narrow else 192
     return {
         "kind": "gemm", "mr": mr, "nv": vectors, "kc": kc, "mb": mb, "nb": nb, "ahead": ahead,
@@ -110,25 +109,43 @@ def packed_config(g: Gemm, dtype: str, device: Device) -> dict[str, int | str | 
     }  # fmt: skip
 
 
-_PACKING = {1: 20, 0: 60}
-"""Rows of C in whose time a panel of B is packed (and columns, of A), by whether it was asked for
-ahead: measured, Zen 5 and a Xeon."""
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds the blocks of C.
+
+    Attributes:
+        rows: of a block at the most.
+        packing: rows of C in whose time a panel of B is packed (and columns, of A).
+        size: elements of C that fit in the L2 cache beside a block of A.
+    """
+
+    rows: int
+    packing: int
+    size: float = math.inf
 
 
-def _blocks(g: Gemm, mr: int, nr: int, most: int, units: int, packing: int) -> tuple[int, int]:
+_LIMITS = {
+    (1, True): Limits(400, 20), (1, False): Limits(252, 20),
+    (0, True): Limits(560, 60, 270_000), (0, False): Limits(364, 60, 170_000),
+}  # fmt: skip
+"""By whether it is asked ahead and whether elements are narrower than float64. Measured on Zen 5
+where it is, on a Xeon with 2 MiB of L2 cache where it is not."""
+
+
+def _blocks(g: Gemm, mr: int, nr: int, limits: Limits, units: int) -> tuple[int, int]:
     """Rows and columns of the blocks of C, of one size, with the least time by a simple model.
 
     Packing costs the less the larger the blocks are; the cores get whole blocks, and wait for the
     last one for a part of its time.
     """
     rows, columns = math.ceil(g.m / mr), math.ceil(g.n / nr)
-    high, wide = math.ceil(g.m / most), math.ceil(columns * nr / 1024)
+    high, wide = math.ceil(g.m / limits.rows), math.ceil(columns * nr / 1024)
 
     def time(cut: tuple[int, int]) -> float:
         mb, nb = math.ceil(rows / cut[0]) * mr, math.ceil(columns / cut[1]) * nr
         tiles = g.count * math.ceil(g.m / mb) * math.ceil(g.n / nb)
-        spilled = 1.1 if mb * nb > 480 * most else 1.0  # out of the L2 cache, with A
-        packed = 1 + packing / mb + packing / nb
+        spilled = 1.1 if mb * nb > limits.size else 1.0
+        packed = 1 + limits.packing / mb + limits.packing / nb
         return spilled * mb * nb * packed * (math.ceil(tiles / units) + 0.25)
 
     cuts = [

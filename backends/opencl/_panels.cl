@@ -57,12 +57,13 @@ inline void pack_rows(const __global S* src, long rs, int rows, int cols, __glob
 }
 
 // dst[i * ds + j] = src[i + j * cs], rows x cols; the source contiguous along i. Columns up to
-// the next multiple of VW are written as zeros.
+// the next multiple of VW are written as zeros; the last ones first, so that where ds is less than
+// that, what falls into the next row is written over.
 inline void pack_transposed(const __global S* src, long cs, int rows, int cols, __global A* dst,
                             int ds) {
   for (int i = 0; i < rows; i += VW) {
     int left = rows - i;
-    for (int j = 0; j < cols; j += VW) {
+    for (int j = (cols - 1) / VW * VW; j >= 0; j -= VW) {
       AV r[VW];
       if (left >= VW && cols - j >= VW) {
         UNROLL for (int t = 0; t < VW; t++) r[t] = ldv(src + i + (j + t) * cs);

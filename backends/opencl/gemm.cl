@@ -16,38 +16,6 @@ DEFINE_MICRO(micro, i * KP + k, NR)
 DEFINE_MICRO(micro, k * MR + i, NR)
 #endif
 
-// MR rows (or the `left` ones, then zeros) and kc columns of A, column by column. Of two vectors of
-// a column the last is written first: what it is too wide falls on what is written later.
-inline void pack_panel(const __global S* src, long rs, long cs, int left, int kc, __global A* dst) {
-  const int groups = (MR + VW - 1) / VW;
-  int rows = min(MR, left);
-  if (cs == 1) {
-    for (int j = 0; j < kc; j += VW)
-      for (int i = (groups - 1) * VW; i >= 0; i -= VW) {
-        const __global S* p = src + i * rs + j;
-        AV r[VW];
-        if (kc - j >= VW && rows == MR) {
-          UNROLL for (int t = 0; t < VW; t++) r[t] = t < MR - i ? ldv(p + t * rs) : (AV)(0);
-        } else {
-          for (int t = 0; t < VW; t++)
-            r[t] = i + t < rows ? ldv_part(p + t * rs, min(kc - j, VW), 0) : (AV)(0);
-        }
-        TRANSPOSE(r)
-        UNROLL for (int t = 0; t < VW; t++) sta(r[t], dst + (j + t) * MR + i);
-      }
-  } else if (rs == 1) {
-    for (int j = 0; j < kc; j++)
-      for (int i = 0; i < MR; i += VW) {
-        const __global S* p = src + i + j * cs;
-        int w = left - i; // more than MR are read where there are more: written over later
-        sta(w >= VW ? ldv(p) : w > 0 ? ldv_part(p, w, 0) : (AV)(0), dst + j * MR + i);
-      }
-  } else {
-    for (int j = 0; j < kc; j++)
-      for (int i = 0; i < MR; i++) dst[j * MR + i] = i < rows ? LD(src + i * rs + j * cs) : 0;
-  }
-}
-
 // A block of A, in panels.
 inline void pack_a(const __global S* src, long rs, long cs, int rows, int kc, __global A* dst) {
 #if AHEAD
@@ -55,8 +23,12 @@ inline void pack_a(const __global S* src, long rs, long cs, int rows, int kc, __
   pack(src, rs, cs, rows, kc, dst, KP);
   clear_rows(dst, rows, all, kc, KP);
 #else
-  for (int i = 0; i < rows; i += MR, dst += PANEL)
-    pack_panel(src + i * rs, rs, cs, rows - i, kc, dst);
+  // Whole vectors, also of rows beyond the panel: what is too wide is written over by the next column.
+  const int wide = (MR + VW - 1) / VW * VW;
+  for (int i = 0; i < rows; i += MR, dst += PANEL) {
+    clear_columns(dst, kc, rows - i, MR);
+    pack(src + i * rs, cs, rs, kc, min(wide, rows - i), dst, MR);
+  }
 #endif
 }
 
@@ -120,12 +92,11 @@ KERNEL void gemm(const __global S* a, long a0, const __global S* b, long b0, __g
           }
           __global A* part = acc + (jp * IP + ip) * MR * NR;
           if (!AHEAD) { // asks for the next tile's sums, and for what this one is stored to
-            const __global S* to = c + c0 + (batch * m + i0 + ip * MR) * n + j0 + jp * NR;
             if (k0 > 0)
               for (int i = 0; i < MR * NR; i += 64 / (int)sizeof(A)) ASK(part + MR * NR + i);
             if (last)
-              for (int i = 0; i < min(MR, mb - ip * MR); i++)
-                for (int j = 0; j < width; j += 64 / (int)sizeof(S)) ASK(to + i * n + j);
+              ask_for(c + c0 + (batch * m + i0 + ip * MR) * n + j0 + jp * NR, n, 1,
+                      min(MR, mb - ip * MR), width, 0, 1);
           }
           micro(pa + ip * PANEL, pb, part, kc, k0 == 0);
           if (last) {

@@ -28,36 +28,25 @@ __kernel void fma_chains(__global RV* out, int rounds) {
   long to = width_ == 1 ? min(vectors, from + piece) : vectors;                             \
   long step = width_ == 1 ? 1 : items;
 
-__kernel void stream_read(__global const A* a, __global A* out, long n, int passes) {
-  SPAN
-  AV s0 = (AV)(0), s1 = s0, s2 = s0, s3 = s0;
-  for (int pass = 0; pass < passes; pass++) {
-    long i = from;
-    for (; i + 3 * step < to; i += 4 * step) {
-      s0 += VLOAD(i, a);
-      s1 += VLOAD(i + step, a);
-      s2 += VLOAD(i + 2 * step, a);
-      s3 += VLOAD(i + 3 * step, a);
-    }
-    for (; i < to; i += step) s0 += VLOAD(i, a);
+// In one stream an item, or (on CPUs) in eight: more for the prefetchers of a core to work on.
+#define STREAM_READ(NAME, APART)                                                              \
+  __kernel void NAME(__global const A* a, __global A* out, long n, int passes) {              \
+    SPAN                                                                                      \
+    long part = (to - from) / step / 8;                                                       \
+    long apart = APART ? part * step : step, hop = APART ? step : 8 * step;                   \
+    AV s[8];                                                                                  \
+    UNROLL for (int v = 0; v < 8; v++) s[v] = (AV)(0);                                        \
+    for (int pass = 0; pass < passes; pass++) {                                               \
+      long i = from;                                                                          \
+      for (long p = 0; p < part; p++, i += hop)                                               \
+        UNROLL for (int v = 0; v < 8; v++) s[v] += VLOAD(i + v * apart, a);                   \
+      for (i = from + 8 * part * step; i < to; i += step) s[0] += VLOAD(i, a);                \
+    }                                                                                         \
+    UNROLL for (int v = 1; v < 8; v++) s[0] += s[v];                                          \
+    VSTORE(s[0], id, out);                                                                    \
   }
-  VSTORE(s0 + s1 + s2 + s3, id, out);
-}
-
-// The same in eight streams: more for the prefetchers of a core to work on (CPUs only).
-__kernel void stream_read_apart(__global const A* a, __global A* out, long n, int passes) {
-  SPAN
-  long part = (to - from) / 8;
-  AV s[8];
-  UNROLL for (int p = 0; p < 8; p++) s[p] = (AV)(0);
-  for (int pass = 0; pass < passes; pass++) {
-    for (long i = from; i < from + part; i++)
-      UNROLL for (int p = 0; p < 8; p++) s[p] += VLOAD(i + p * part, a);
-    for (long i = from + 8 * part; i < to; i++) s[0] += VLOAD(i, a);
-  }
-  UNROLL for (int p = 1; p < 8; p++) s[0] += s[p];
-  VSTORE(s[0], id, out);
-}
+STREAM_READ(stream_read, 0)
+STREAM_READ(stream_read_apart, 1)
 
 __kernel void stream_write(__global A* a, __global A* out, long n, int passes) {
   SPAN

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from portable.backends.torch._support import apart_from_modes
 
 Matcher = Callable[..., bool]
 
@@ -72,15 +73,11 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]
 
 @functools.cache
 def _guards_work() -> bool:
-    """Whether guards tell apart everything a key tells apart, in this torch.
-
-    Tried in a thread of its own: modes of the caller's thread do not reach it.
-    """
-    with ThreadPoolExecutor(1) as pool:
-        try:
-            return pool.submit(_tells_apart).result()
-        except (AttributeError, TypeError, RuntimeError, SystemError):
-            return False
+    """Whether guards tell apart everything a key tells apart, in this torch."""
+    try:
+        return apart_from_modes(_tells_apart)
+    except (AttributeError, TypeError, RuntimeError, SystemError):
+        return False
 
 
 def _tells_apart() -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -50,14 +52,14 @@ def has_native_half(dtype: str) -> bool:
         return False
 
 
-def half_configs(problem: Problem, device: Device, depth: int) -> list[dict[str, Any]]:
+def half_configs(problem: Problem, device: Device, depth: int = 0) -> list[dict[str, Any]]:
     """Half types on the CPU: widened to float32 or as they are, the likely faster one first.
 
     Args:
         problem: what is computed.
         device: where.
         depth: what the kernel reads in blocks: the inner extent of a product, the channels of a
-            group.
+            group; 0 where it keeps to its rows anyway.
     """
     if device.id != "cpu" or problem.dtype not in ("float16", "bfloat16"):
         return [{}]
@@ -78,7 +80,18 @@ def keeps_to_its_row(dtype: str) -> bool:
     oneDNN 3.12's AMX kernels read past the end of a row that is no multiple of a tile deep, and
     multiply what they find there, the start of the next row, by 0: NaN where it is not finite.
     """
-    x = torch.zeros(21, TILE_DEPTH + 1, dtype=getattr(torch, dtype))
-    x[10] = torch.nan
-    y = torch.matmul(x, torch.zeros(x.shape[1], 33, dtype=x.dtype))
-    return int(y.isnan().any(1).sum()) == 1
+
+    def probe() -> bool:
+        x = torch.zeros(21, TILE_DEPTH + 1, dtype=getattr(torch, dtype), device="cpu")
+        x[10] = torch.nan
+        y = torch.matmul(x, torch.zeros_like(x[0, :, None]).expand(-1, 33))
+        return int(y.isnan().any(1).sum()) == 1
+
+    return apart_from_modes(probe)
+
+
+def apart_from_modes(work: Callable[[], bool]) -> bool:
+    """What `work` says in a thread of its own, which the modes of the caller's (fake tensors, a
+    default device, autocast) do not reach."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()

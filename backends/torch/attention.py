@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from portable.backend import Config, Kernel
 from portable.backends.torch._arrays import is_transforming
 from portable.backends.torch._guard import guarded
-from portable.backends.torch._support import dtype_of, float_reasons, has_native_half
+from portable.backends.torch._support import dtype_of, float_reasons, half_configs
 from portable.device import Device
 from portable.op import Problem
 
@@ -26,10 +26,7 @@ def why_not(problem: Problem, device: Device) -> list[str]:
 
 def configs(problem: Problem, device: Device) -> Sequence[Config]:
     """{"widen": ...} for half types on the CPU."""
-    if device.id != "cpu" or problem.dtype not in ("float16", "bfloat16"):
-        return [{}]
-    native = has_native_half(problem.dtype)
-    return [{"widen": not native}, {"widen": native}]
+    return half_configs(problem, device)
 
 
 def compile(problem: Problem, device: Device, config: Config) -> Kernel:
@@ -78,13 +75,17 @@ def _is_nan(x: Any) -> Any:
 
 
 def _composed(q: Any, k: Any, v: Any, mask: Any, scale: float) -> Any:
-    """From elementary kernels: flash kernels have no batching rule and no forward-mode gradient."""
+    """From elementary kernels: flash kernels have no batching rule and no forward-mode gradient.
+    On a CPU in float32: half products may not keep to their rows (`keeps_to_its_row`)."""
+    dtype = v.dtype
+    if q.device.type == "cpu":
+        q, k, v = (x.to(_wide_dtype(x)) for x in (q, k, v))
     scores = torch.matmul(q * scale, k.transpose(-1, -2))
     if mask is not None:
         scores = (
             scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
         )
-    return torch.matmul(torch.softmax(scores.to(_wide_dtype(scores)), -1).to(v.dtype), v)
+    return torch.matmul(torch.softmax(scores.to(_wide_dtype(scores)), -1).to(v.dtype), v).to(dtype)
 
 
 def _wide_dtype(x: Any) -> torch.dtype:

@@ -181,3 +181,25 @@ def test_nan_stays_in_its_row(dtype, depth):
         images[16, :, 4, 4] = math.nan
         y = portable.conv2d(images, torch.randn(16, depth, 3, 3).to(dtype), padding=1)
         assert int(y.isnan().any(1).sum()) == 9
+
+
+def test_whether_rows_are_kept_is_asked_of_real_tensors():
+    """Not of fakes, when the first plan is made inside a trace."""
+    from torch._subclasses import FakeTensorMode
+
+    from portable.backends.torch import _support
+
+    _support.keeps_to_its_row.cache_clear()
+    known = _support.keeps_to_its_row("bfloat16")
+    _support.keeps_to_its_row.cache_clear()
+    with FakeTensorMode():
+        assert _support.keeps_to_its_row("bfloat16") is known
+
+
+def test_nan_stays_in_its_row_of_attention_in_vmap():
+    q, k, v = (torch.randn(2, 1, 1, 33, 24).bfloat16() for _ in range(3))
+    q[0, 0, 0, 16] = math.nan
+    with portable.using(backend="torch"):
+        y = torch.func.vmap(lambda a, b, c: portable.attention(a, b, c))(q, k, v)
+    assert y[0, 0, 0].isnan().any(-1).nonzero().flatten().tolist() == [16]
+    assert not y[1].isnan().any()

@@ -266,7 +266,8 @@ class Slow(Fake):
 
 for name in ("one", "two"):
     portable.register(FakeBackend(name, {"matmul": Slow(right_matmul)}, priority=1000))
-adaptive.Rules = lambda: adaptive_rules(share=1.0, interval=0.001, patience=0, slowest=1e9)
+rules = adaptive.Rules(share=1.0, interval=0.001, patience=0, slowest=1e9)
+adaptive.Rules = lambda: rules
 a, end = np.ones((9, 9), np.float32), time.monotonic() + 60
 with portable.using(policy="adaptive"):
     while not began.is_set() and time.monotonic() < end:
@@ -277,9 +278,8 @@ print("ends", flush=True)
 
 def test_a_program_that_ends_in_a_build_waits_for_it(tmp_path):
     """A compiler torn down while a daemon thread is in it aborts the process."""
-    script = "from portable.adaptive import Rules as adaptive_rules" + ENDS_IN_A_BUILD
     done = subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", ENDS_IN_A_BUILD],
         capture_output=True,
         text=True,
         timeout=300,
