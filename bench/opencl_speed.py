@@ -418,6 +418,9 @@ def show(name: str) -> None:
         for key, rest in against.items():
             if rest:
                 ratios.setdefault(key, []).append(min(rest) / best)
+        if name == "attention":  # half types: torch's may use matrix units that OpenCL cannot reach
+            key = f"best of NumPy/torch/JAX, {label.split()[0]}"
+            ratios.setdefault(key, []).append(min(peers) / best)
         if name == "half":
             for runtime in names:
                 for short in ("bf16", "f16"):

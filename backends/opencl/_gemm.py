@@ -260,7 +260,7 @@ def add_gemm(
         b.step("tiled", TILED_FILES, count, [x, y, out, *extra, *shape, *axes], [act], local=256)
         return
     c = {name: int(v) for name, v in config.items() if name != "kind"}
-    c.setdefault("ahead", 1)  # as in records from before there was a choice
+    c.setdefault("ahead", 1)  # as in choices frozen before there was one
     options = [f"-D{name.upper()}={c[name]}" for name in ("mr", "nv", "kc", "ahead")] + [act]
     if b.device.runtime != "oclgrind":  # which does not know the instruction
         options.append("-DPREFETCH")
